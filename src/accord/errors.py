@@ -1,0 +1,33 @@
+"""The one exception family of accord. Every message says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AccordError(ValueError):
+    """Bad input: shown to the person at the keyboard as one sentence, exit code 2."""
+
+
+class DataError(AccordError):
+    """A file, table or column that cannot be used as it is."""
+
+
+class SettingError(AccordError):
+    """A setting that does not exist or has a value outside its range."""
+
+
+class UnknownIdError(AccordError):
+    """Ids that the trained model has never seen."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A clause that names the closest known word, or lists what is known.
+
+    >>> nearest("alhpa", ["alpha", "epochs"])
+    "did you mean 'alpha'?"
+    """
+    names = sorted(known)
+    match = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
+    return f"did you mean '{match[0]}'?" if match else "choose from " + ", ".join(names)

@@ -1,0 +1,105 @@
+"""What every recommender model offers, and the product of user and item vectors that MF and GMF share."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+INITIAL_SPREAD = 0.01
+"""Standard deviation of fresh embeddings, as in the NCF paper's program (He et al., 2017)."""
+
+
+@runtime_checkable
+class PairModel(Protocol):
+    """Any ``torch.nn.Module`` with these two methods can be trained by every method of accord."""
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        """Log-odds that each user likes each item; ``users`` (B,) broadcasts with ``items`` (B,) or (n, B)."""
+        ...
+
+    def scores(self, users: Tensor) -> Tensor:
+        """Log-odds for every item of the catalogue: (B, number of items)."""
+        ...
+
+
+class _WeightedProduct(torch.autograd.Function):
+    """Σ_d w_d · U[u]_d · V[i]_d with a hand-written backward.
+
+    A user stands once in a batch for all its candidate items, so its vector is gathered once and its
+    gradient is scattered once; autograd's own backward would do each per pair.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, user_table: Tensor, item_table: Tensor, weight: Tensor | None, users: Tensor, items: Tensor
+    ) -> Tensor:
+        of_users = user_table.index_select(0, users)
+        of_items = item_table.index_select(0, items.reshape(-1)).view(*items.shape, -1)
+        factors = of_users if weight is None else of_users * weight
+        ctx.save_for_backward(of_users, of_items, factors, weight, users, items)
+        ctx.rows = len(user_table), len(item_table)
+        return (factors * of_items).sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        of_users, of_items, factors, weight, users, items = ctx.saved_tensors
+        width = of_users.shape[-1]
+        grad = grad.unsqueeze(-1)
+        to_items = of_items.new_zeros(ctx.rows[1], width)
+        to_items.index_add_(0, items.reshape(-1), (grad * factors).view(-1, width))
+        to_factors = _sum_over_candidates(grad, of_items)
+        to_weight = None
+        if weight is not None:
+            to_weight = (to_factors * of_users).sum(0)
+            to_factors = to_factors * weight
+        to_users = of_users.new_zeros(ctx.rows[0], width).index_add_(0, users, to_factors)
+        return to_users, to_items, to_weight, None, None
+
+
+def _sum_over_candidates(grad: Tensor, of_items: Tensor) -> Tensor:
+    """Σ_n grad[n] · of_items[n] without the (n, B, d) product in between."""
+    if of_items.dim() == 2:
+        return grad * of_items
+    total = grad[0] * of_items[0]
+    for k in range(1, len(of_items)):
+        total.addcmul_(grad[k], of_items[k])
+    return total
+
+
+class FactorModel(nn.Module):
+    """User and item vectors whose weighted product, plus an optional item bias, is the log-odds of a like."""
+
+    def __init__(self, n_users: int, n_items: int, dims: int = 32, item_bias: bool = False) -> None:
+        super().__init__()
+        self.users = nn.Parameter(torch.empty(n_users, dims).normal_(std=INITIAL_SPREAD))
+        self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=INITIAL_SPREAD))
+        self.item_bias = nn.Parameter(torch.zeros(n_items)) if item_bias else None
+        self.register_parameter("weight", None)
+        self.register_parameter("bias", None)
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        logits = _WeightedProduct.apply(self.users, self.items, self.weight, users, items)
+        if self.item_bias is not None:
+            logits = logits + self.item_bias.index_select(0, items.reshape(-1)).view(items.shape)
+        return logits if self.bias is None else logits + self.bias  # pyright: ignore[reportReturnType]
+
+    def scores(self, users: Tensor) -> Tensor:
+        of_users = self.users.index_select(0, users)
+        if self.weight is not None:
+            of_users = of_users * self.weight
+        offsets = [bias for bias in (self.item_bias, self.bias) if bias is not None]
+        if not offsets:
+            return of_users @ self.items.T
+        offset = torch.stack(torch.broadcast_tensors(*offsets)).sum(0) if len(offsets) > 1 else offsets[0]
+        return torch.addmm(offset, of_users, self.items.T)
+
+    def user_vectors(self) -> Tensor:
+        return self.users
+
+    def item_vectors(self) -> Tensor:
+        """Vectors whose inner product with `user_vectors` is the logit, less the biases."""
+        return self.items if self.weight is None else self.items * self.weight

@@ -1,0 +1,112 @@
+"""The binary DeCA objectives, per example, from logits in log space, with hand-written gradients.
+
+Every function takes logits and returns one number per example; sums and means are the caller's.
+Autograd through these few-thousand-element maps costs more than the maps themselves, so each is one
+autograd node whose gradient is written out. `binary_reference` holds the same maths in plain words.
+
+Symbols: ``f`` target logits, ``h`` the logits of the noise model of the current sub-task, ``labels`` the
+observed, maybe wrong labels as 0. or 1. (anything that broadcasts).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+SubTask = Literal["dp", "dn"]
+
+
+def cross_entropy(f: Tensor, labels: Tensor) -> Tensor:
+    """−log P(ỹ) of a Bernoulli with logit ``f``."""
+    return F.softplus((1 - 2 * labels) * f)
+
+
+class _Denoising(torch.autograd.Function):
+    """DP and DN are one formula: with w = P(y is the class the noise model explains),
+
+    loss = −log P(ỹ | that class) · w + C · [ỹ is the class held clean] · (1 − w)
+    """
+
+    @staticmethod
+    def forward(ctx: Any, f: Tensor, h: Tensor, labels: Tensor, constant: float, sub_task: SubTask) -> Tensor:
+        sign = 1 - 2 * labels
+        flipped = sign * h
+        # DP explains y = 0 (w = 1 − f) and pays C1 on unclicked examples; DN explains y = 1 (w = f) and
+        # pays C0 on clicked ones.
+        turn = -1.0 if sub_task == "dp" else 1.0
+        price = constant * (1 - labels if sub_task == "dp" else labels)
+        weight = torch.sigmoid(turn * f)
+        excess = F.softplus(flipped) - price
+        ctx.save_for_backward(weight, excess, flipped, sign)
+        ctx.turn = turn
+        return torch.addcmul(price, weight, excess)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        weight, excess, flipped, sign = ctx.saved_tensors
+        weighted = grad * weight
+        to_f = weighted * (1 - weight) * excess * ctx.turn if ctx.needs_input_grad[0] else None
+        to_h = weighted * sign * torch.sigmoid(flipped) if ctx.needs_input_grad[1] else None
+        return to_f, to_h, None, None, None
+
+
+def denoising(f: Tensor, h: Tensor, labels: Tensor, *, constant: float, sub_task: SubTask) -> Tensor:
+    """The DP or DN term of each example (the table of the method's binary objective).
+
+    ``dp`` cleans the positives: ``h`` is the logit of P(ỹ=1 | y=0), ``constant`` is C1, paid by f on ỹ=0.
+    ``dn`` cleans the negatives: ``h`` is the logit of P(ỹ=1 | y=1), ``constant`` is C0, paid by 1−f on ỹ=1.
+    """
+    return _Denoising.apply(f, h, labels, constant, sub_task)  # pyright: ignore[reportReturnType]
+
+
+def joint_denoising(f: Tensor, h_dp: Tensor, h_dn: Tensor, labels: Tensor) -> Tensor:
+    """Both noise models at once, no constants: −E_{y∼f}[log P(ỹ | y)]. The paper reports that it fails."""
+    return denoising(f, h_dp, labels, constant=0.0, sub_task="dp") + denoising(
+        f, h_dn, labels, constant=0.0, sub_task="dn"
+    )
+
+
+class _KL(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, p: Tensor, q: Tensor) -> Tensor:
+        prob = torch.sigmoid(p)
+        ctx.save_for_backward(p, q, prob)
+        # Two differences, each weighted by its own probability, so that nothing large cancels.
+        positive = F.logsigmoid(p) - F.logsigmoid(q)
+        negative = F.logsigmoid(-p) - F.logsigmoid(-q)
+        return torch.lerp(negative, positive, prob)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        p, q, prob = ctx.saved_tensors
+        to_p = grad * prob * (1 - prob) * (p - q) if ctx.needs_input_grad[0] else None
+        to_q = grad * (torch.sigmoid(q) - prob) if ctx.needs_input_grad[1] else None
+        return to_p, to_q
+
+
+def kl_divergence(p: Tensor, q: Tensor) -> Tensor:
+    """KL(P‖Q) of two Bernoulli distributions given by their logits."""
+    return _KL.apply(p, q)  # pyright: ignore[reportReturnType]
+
+
+def agreement(p: Tensor, q: Tensor, alpha: float) -> Tensor:
+    """α·KL(P‖Q) + (1−α)·KL(Q‖P), both from logits; a side whose weight is nought is not computed.
+
+    DeCA: P = g and Q = f. DeCA(p): P = f and Q = f′.
+    """
+    if alpha == 1:
+        return kl_divergence(p, q)
+    if alpha == 0:
+        return kl_divergence(q, p)
+    return alpha * kl_divergence(p, q) + (1 - alpha) * kl_divergence(q, p)
+
+
+def real_positive_probability(f: Tensor, h_dp: Tensor, h_dn: Tensor) -> Tensor:
+    """P(y=1 | ỹ=1) = h′f / (h′f + h(1−f)), where h_dp is the logit of h and h_dn of h′."""
+    return torch.sigmoid(f + F.logsigmoid(h_dn) - F.logsigmoid(h_dp))

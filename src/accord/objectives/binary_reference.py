@@ -1,0 +1,57 @@
+"""The plain form of `accord.objectives.binary`: one example at a time, straight from the equations.
+
+Slow and obviously right; the tests hold the fast form to it.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def probability(logit: float) -> float:
+    """sigmoid, without overflow."""
+    if logit >= 0:
+        return 1 / (1 + math.exp(-logit))
+    return math.exp(logit) / (1 + math.exp(logit))
+
+
+def log_probability(logit: float) -> float:
+    """log sigmoid, without overflow."""
+    return -math.log1p(math.exp(-logit)) if logit >= 0 else logit - math.log1p(math.exp(logit))
+
+
+def cross_entropy(f: float, label: int) -> float:
+    return -log_probability(f) if label == 1 else -log_probability(-f)
+
+
+def denoise_positives(f: float, h: float, label: int, c1: float) -> float:
+    """DP: h = P(ỹ=1 | y=0) learns; P(ỹ=1 | y=1) is held at 1."""
+    if label == 1:
+        return -log_probability(h) * (1 - probability(f))
+    return -log_probability(-h) * (1 - probability(f)) + c1 * probability(f)
+
+
+def denoise_negatives(f: float, h_prime: float, label: int, c0: float) -> float:
+    """DN: h′ = P(ỹ=1 | y=1) learns; P(ỹ=0 | y=0) is held at 1."""
+    if label == 1:
+        return -log_probability(h_prime) * probability(f) + c0 * (1 - probability(f))
+    return -log_probability(-h_prime) * probability(f)
+
+
+def joint_denoising(f: float, h: float, h_prime: float, label: int) -> float:
+    """The paper's likelihood with both noise models, Eq. (likelihood)."""
+    if label == 1:
+        return -(log_probability(h_prime) * probability(f) + log_probability(h) * (1 - probability(f)))
+    return -(log_probability(-h_prime) * probability(f) + log_probability(-h) * (1 - probability(f)))
+
+
+def kl_divergence(p: float, q: float) -> float:
+    return probability(p) * (log_probability(p) - log_probability(q)) + probability(-p) * (
+        log_probability(-p) - log_probability(-q)
+    )
+
+
+def real_positive_probability(f: float, h: float, h_prime: float) -> float:
+    liked = probability(h_prime) * probability(f)
+    disliked = probability(h) * (1 - probability(f))
+    return liked / (liked + disliked)
