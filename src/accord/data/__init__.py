@@ -1,0 +1,8 @@
+"""Tables in, tensors out: reading, ids, splits, negatives and the simulator."""
+
+from accord.data.clicks import Clicks, load_clicks
+from accord.data.ids import Ids
+from accord.data.reading import Columns, read_log
+from accord.data.splits import holdout_mask, three_way
+
+__all__ = ["Clicks", "Columns", "Ids", "holdout_mask", "load_clicks", "read_log", "three_way"]

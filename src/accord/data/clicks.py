@@ -1,0 +1,159 @@
+"""A click log in memory: distinct (user, item) pairs as row numbers, with ids, counts and times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accord.data.ids import Ids, encode
+from accord.data.reading import Columns, open_table, read_log
+from accord.errors import DataError
+
+
+@dataclass(frozen=True)
+class Clicks:
+    """Distinct clicks, sorted by user and then by item."""
+
+    users: np.ndarray
+    items: np.ndarray
+    user_ids: Ids
+    item_ids: Ids
+    counts: np.ndarray
+    """How often each pair stood in the log."""
+    times: np.ndarray | None
+    """Time of the first click of each pair, as a number that grows with time."""
+    columns: Columns
+    time_type: pa.DataType | None = None
+    """What the log's time column was, so that times go out as they came in."""
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    @property
+    def merged(self) -> int:
+        """How many rows of the log repeated an earlier pair."""
+        return int(self.counts.sum()) - len(self)
+
+    @property
+    def keys(self) -> np.ndarray:
+        """One increasing number per pair."""
+        return pair_keys(self.users, self.items, len(self.item_ids))
+
+    def subset(self, rows: np.ndarray) -> Clicks:
+        """The clicks of some rows (a mask or increasing positions), over the same ids."""
+        return replace(
+            self,
+            users=self.users[rows],
+            items=self.items[rows],
+            counts=self.counts[rows],
+            times=None if self.times is None else self.times[rows],
+        )
+
+    def to_table(self) -> pa.Table:
+        """Raw ids and times under the names they came with."""
+        columns = {
+            self.columns.user: self.user_ids.take(self.users),
+            self.columns.item: self.item_ids.take(self.items),
+        }
+        if self.times is not None and self.columns.time:
+            times = pa.array(self.times)
+            columns[self.columns.time] = pc.cast(times, self.time_type) if self.time_type else times
+        return pa.table(columns)
+
+
+def pair_keys(users: np.ndarray, items: np.ndarray, n_items: int) -> np.ndarray:
+    return users.astype(np.int64) * n_items + items
+
+
+def load_clicks(
+    source: Any, *, user: str | None = None, item: str | None = None, time: str | None = None
+) -> Clicks:
+    """Read a log in any form, give every id a row number, and merge repeated clicks."""
+    table, columns = read_log(source, user=user, item=item, time=time)
+    place = open_table_name(source)
+    user_codes, user_ids = encode(table[columns.user], "user", place, columns.user)
+    item_codes, item_ids = encode(table[columns.item], "item", place, columns.item)
+    times, time_type = (None, None) if columns.time is None else _times(table[columns.time], place, columns.time)
+    del table
+    keys = pair_keys(user_codes, item_codes, len(item_ids))
+    del user_codes, item_codes
+    keys, times, counts = _merge(keys, times)
+    return Clicks(
+        users=(keys // len(item_ids)).astype(np.int32),
+        items=(keys % len(item_ids)).astype(np.int32),
+        user_ids=user_ids,
+        item_ids=item_ids,
+        counts=counts,
+        times=times,
+        columns=columns,
+        time_type=time_type,
+    )
+
+
+def open_table_name(source: Any) -> str:
+    """How messages call a source."""
+    return f"'{source}'" if isinstance(source, str) or hasattr(source, "__fspath__") else "the table"
+
+
+def _merge(keys: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    if times is None:
+        keys.sort()
+    else:
+        order = np.argsort(keys, kind="stable")
+        keys, times = keys[order], times[order]
+    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    counts = np.diff(first, append=len(keys)).astype(np.int32)
+    if len(first) == len(keys):
+        return keys, times, counts
+    return keys[first], None if times is None else np.minimum.reduceat(times, first), counts
+
+
+def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, pa.DataType | None]:
+    kind = column.type
+    bad = DataError(f"Column '{name}' of {place} cannot be read as times; give numbers or ISO dates.")
+    try:
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            numbers = _parsed_numbers(column)
+            column, kind = (numbers, None) if numbers is not None else (pc.cast(column, pa.timestamp("us")), pa.timestamp("us"))
+        if column.null_count:
+            raise DataError(f"{column.null_count} missing times in column '{name}' of {place}; drop or fill those rows.")
+        if pa.types.is_temporal(column.type):
+            return np.asarray(pc.cast(pc.cast(column, pa.timestamp("us")), pa.int64())), pa.timestamp("us")
+        values = np.asarray(column)
+    except pa.ArrowException as error:
+        raise bad from error
+    if values.dtype.kind not in "iuf":
+        raise bad
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise DataError(f"{int(np.isnan(values).sum())} missing times in column '{name}' of {place}; drop or fill those rows.")
+    return values, None
+
+
+def _parsed_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return pc.cast(column, kind)
+        except pa.ArrowException:
+            continue
+    return None
+
+
+def match_pairs(
+    source: Any, clicks_user_ids: Ids, clicks_item_ids: Ids, *, user: str | None = None, item: str | None = None
+) -> tuple[np.ndarray, np.ndarray, pa.Table]:
+    """Row numbers (−1 where unknown) of the pairs of another file, and that file's whole table."""
+    table, place = open_table(source)
+    if not isinstance(table, pa.Table):
+        table = table.read()
+    if table.num_rows == 0:
+        raise DataError(f"{place} holds no rows.".capitalize())
+    _, columns = read_log(table, user=user, item=item)
+    return (
+        clicks_user_ids.find(table[columns.user]),
+        clicks_item_ids.find(table[columns.item]),
+        table,
+    )

@@ -1,0 +1,121 @@
+"""Raw ids in and out: each distinct user or item id gets a row number, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from accord.errors import DataError, UnknownIdError
+
+
+@dataclass(frozen=True)
+class Ids:
+    """Distinct raw ids, strings or 64-bit integers, in the order of their row numbers."""
+
+    values: pa.Array
+    kind: str = "id"
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, codes: np.ndarray) -> pa.Array:
+        """The raw ids of row numbers."""
+        return self.values.take(pa.array(codes))
+
+    def find(self, raw: Any) -> np.ndarray:
+        """Row numbers of raw ids, −1 where an id is unknown; '7' finds 7 and 7 finds '7'."""
+        array = raw if isinstance(raw, pa.Array | pa.ChunkedArray) else as_id_array(raw, self.kind)
+        found = pc.index_in(self._alike(array), value_set=self.values)
+        return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
+
+    def require(self, raw: Any) -> np.ndarray:
+        """Row numbers of raw ids; unknown ones are named in the error."""
+        array = as_id_array(raw, self.kind)
+        codes = self.find(array)
+        if (codes < 0).any():
+            unknown = [str(array[int(k)].as_py()) for k in np.flatnonzero(codes < 0)]
+            shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
+            raise UnknownIdError(
+                f"Unknown {self.kind}{'s' if len(unknown) > 1 else ''}: {shown}; the model knows only "
+                f"the {self.kind}s of its training log."
+            )
+        return codes
+
+    def _alike(self, array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        if array.type == self.values.type:
+            return array
+        if pa.types.is_integer(self.values.type):
+            text = pc.cast(array, pa.string())
+            canonical = pc.match_substring_regex(text, r"^(0|-?[1-9][0-9]{0,17})$")
+            return pc.cast(pc.if_else(canonical, text, None), self.values.type)
+        return pc.cast(array, self.values.type)
+
+
+def as_id_array(raw: Any, kind: str) -> pa.Array:
+    """One id or many, as an Arrow array of strings or integers."""
+    if isinstance(raw, pa.ChunkedArray):
+        raw = raw.combine_chunks()
+    if isinstance(raw, str | bytes | int | np.integer):
+        raw = [raw]
+    try:
+        return raw if isinstance(raw, pa.Array) else pa.array(_plain(raw))
+    except (pa.ArrowException, TypeError) as error:
+        raise DataError(f"These {kind} ids are neither all strings nor all integers.") from error
+
+
+def _plain(raw: Any) -> Sequence[Any] | np.ndarray:
+    return raw if isinstance(raw, np.ndarray | list) else list(raw)
+
+
+def encode(column: pa.ChunkedArray, kind: str, place: str, name: str) -> tuple[np.ndarray, Ids]:
+    """Row numbers of a column, in order of first appearance, and the ids they stand for."""
+    if pa.types.is_floating(column.type):
+        column = _whole_numbers(column, kind, place, name)
+    encoded = pc.dictionary_encode(column).combine_chunks() if column.num_chunks else None
+    if encoded is None:
+        return np.empty(0, np.int32), Ids(pa.array([], pa.string()), kind)
+    if isinstance(encoded, pa.ChunkedArray):  # combine_chunks gives chunks back where one would overflow
+        encoded = pa.concat_arrays(encoded.chunks)
+    _refuse_missing(encoded.indices, kind, place, name)
+    values = _canonical(encoded.dictionary)
+    if pa.types.is_string(values.type):
+        blank = pc.index(values, pa.scalar("", values.type)).as_py()
+        if blank >= 0:
+            _refuse_missing(pc.if_else(pc.equal(encoded.indices, blank), None, encoded.indices), kind, place, name)
+    return np.asarray(encoded.indices, dtype=np.int32), Ids(values, kind)
+
+
+def _refuse_missing(codes: pa.Array, kind: str, place: str, name: str) -> None:
+    if codes.null_count:
+        row = pc.index(pc.is_null(codes), True).as_py() + 1
+        raise DataError(
+            f"{codes.null_count} missing {kind} id{'s' if codes.null_count > 1 else ''} in column '{name}' of {place} "
+            f"(the first in data row {row}); drop those rows or fill them in."
+        )
+
+
+def _whole_numbers(column: pa.ChunkedArray, kind: str, place: str, name: str) -> pa.ChunkedArray:
+    missing = pc.is_null(column, nan_is_null=True)
+    if pc.any(missing).as_py():
+        _refuse_missing(pc.if_else(missing, None, 0).combine_chunks(), kind, place, name)
+    try:
+        return pc.cast(column, pa.int64())
+    except pa.ArrowException as error:
+        raise DataError(f"Column '{name}' of {place} holds fractions; {kind} ids are strings or integers.") from error
+
+
+def _canonical(values: pa.Array) -> pa.Array:
+    """Strings as strings, integers as int64; text that is all canonical integers becomes integers."""
+    if pa.types.is_integer(values.type):
+        return pc.cast(values, pa.int64())
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    text = pc.cast(values, pa.string())
+    if len(text) and pc.all(pc.match_substring_regex(text, r"^(0|-?[1-9][0-9]{0,17})$")).as_py():
+        return pc.cast(text, pa.int64())
+    return text

@@ -1,0 +1,187 @@
+"""Tables in: every form of click log becomes one Arrow table of the columns that were asked for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from accord.errors import DataError, nearest
+
+USER_NAMES = ("user", "user_id", "userid", "uid", "user id")
+ITEM_NAMES = ("item", "item_id", "itemid", "iid", "movie_id", "movieid", "product_id", "article_id", "item id")
+TIME_NAMES = ("ts", "timestamp", "time", "datetime", "date")
+SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".rating": "\t", ".negative": "\t", ".noisy": "\t"}
+READABLE = "CSV (.csv), TSV (.tsv, .rating), Parquet (.parquet) or RecBole (.inter)"
+PARQUET_MAGIC = b"PAR1"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of the input hold what; ``note`` says how they were found."""
+
+    user: str
+    item: str
+    time: str | None = None
+    note: str = ""
+
+
+def read_log(
+    source: Any, *, user: str | None = None, item: str | None = None, time: str | None = None
+) -> tuple[pa.Table, Columns]:
+    """The user, item and (if there is one) time column of a file or of a table held in memory."""
+    table, place = open_table(source)
+    columns = _choose_columns(table.column_names, place, user=user, item=item, time=time)
+    wanted = [columns.user, columns.item] + ([columns.time] if columns.time else [])
+    return _materialise(table, wanted, place), columns
+
+
+def open_table(source: Any) -> tuple[Any, str]:
+    """A table, or a lazily read text file, and the words that name it in messages."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        return _open_file(path), f"'{path}'"
+    if isinstance(source, pa.Table):
+        return source, "the table"
+    if hasattr(source, "tocoo"):
+        return _from_sparse(source), "the matrix"
+    try:
+        return pa.table(source), "the table"
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise DataError(
+            f"A {type(source).__name__} is not a click log ({_first_line(error)}); "
+            "give a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix."
+        ) from error
+
+
+def _materialise(table: Any, names: list[str], place: str) -> pa.Table:
+    if isinstance(table, TextFile):
+        table = table.read(names)
+    table = table.select(names)
+    if table.num_rows == 0:
+        raise DataError(f"{place} holds no rows; give a log with at least a few clicks.".capitalize())
+    return table
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A delimited text file whose header has been read and whose rows have not."""
+
+    path: Path
+    separator: str
+    column_names: list[str]
+    skip_rows: int
+
+    def read(self, names: list[str] | None = None) -> pa.Table:
+        # Everything is read as text, so that ids such as 007 survive; numbers are recognised later.
+        wanted = names or self.column_names
+        try:
+            return pyarrow.csv.read_csv(
+                self.path,
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=self.column_names, skip_rows=self.skip_rows, block_size=1 << 22
+                ),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=self.separator),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    include_columns=wanted, column_types={name: pa.string() for name in wanted}
+                ),
+            )
+        except pa.ArrowException as error:
+            raise DataError(f"'{self.path}' cannot be read as text with columns: {_first_line(error)}.") from error
+
+
+def _open_file(path: Path) -> pa.Table | TextFile:
+    if path.is_dir():
+        raise DataError(f"'{path}' is a folder; give the log file in it.")
+    try:
+        with path.open("rb") as file:
+            head = file.read(1 << 16)
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be opened: {error.strerror or error}.") from error
+    if not head:
+        raise DataError(f"'{path}' is empty; give a log with at least a few clicks.")
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        try:
+            return pyarrow.parquet.read_table(path)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"'{path}' is not a Parquet file, though its name says so.") from error
+    if suffix not in SEPARATORS:
+        raise DataError(f"'{path}' has a name accord does not know; give {READABLE}.")
+    if head.startswith(PARQUET_MAGIC) or b"\0" in head:
+        raise DataError(f"'{path}' is not a text file, though its name says so; give {READABLE}.")
+    return _open_text(path, SEPARATORS[suffix], head)
+
+
+def _open_text(path: Path, separator: str, head: bytes) -> TextFile:
+    try:
+        first = head.split(b"\n", 1)[0].decode("utf-8-sig").rstrip("\r")
+    except UnicodeDecodeError as error:
+        raise DataError(f"'{path}' is not UTF-8 text: byte {error.start} of its first line.") from error
+    cells = [cell.strip().strip('"') for cell in first.split(separator)]
+    if len(cells) < 2:
+        raise DataError(
+            f"'{path}' has one column in its first line; columns are separated by "
+            f"{'a tab' if separator == chr(9) else 'a comma'} in {path.suffix} files."
+        )
+    if all(_is_number(cell) for cell in cells):  # the authors' split files have no header
+        return TextFile(path, separator, [str(k + 1) for k in range(len(cells))], skip_rows=0)
+    if path.suffix.lower() == ".inter":
+        cells = [cell.split(":", 1)[0] for cell in cells]
+    if len(set(cells)) < len(cells):
+        raise DataError(f"'{path}' names a column twice in its first line; give each its own name.")
+    return TextFile(path, separator, cells, skip_rows=1)
+
+
+def _from_sparse(matrix: Any) -> pa.Table:
+    coo = matrix.tocoo()
+    kept = coo.data != 0
+    return pa.table({"user": coo.row[kept], "item": coo.col[kept]})
+
+
+def _choose_columns(
+    names: list[str], place: str, *, user: str | None, item: str | None, time: str | None
+) -> Columns:
+    numbered = names == [str(k + 1) for k in range(len(names))]
+    chosen_user = _named(user, "user", names, place) or _guessed(USER_NAMES, names)
+    chosen_item = _named(item, "item", names, place) or _guessed(ITEM_NAMES, names)
+    chosen_time = _named(time, "time", names, place) or _guessed(TIME_NAMES, names)
+    if numbered:  # no header: the first two columns are the pair
+        chosen_user, chosen_item = chosen_user or "1", chosen_item or "2"
+    for what, chosen in (("user", chosen_user), ("item", chosen_item)):
+        if chosen is None:
+            raise DataError(
+                f"No {what} column found in {place} (it has {', '.join(names)}); name it with --{what} COLUMN."
+            )
+    if chosen_user is None or chosen_item is None or chosen_user == chosen_item:
+        raise DataError(f"User and item are both column '{chosen_user}' of {place}; name two columns.")
+    note = f"user={chosen_user}, item={chosen_item}, time={chosen_time or 'none'}"
+    return Columns(chosen_user, chosen_item, chosen_time, note + (" (no header row)" if numbered else ""))
+
+
+def _named(name: str | None, what: str, names: list[str], place: str) -> str | None:
+    if name is not None and name not in names:
+        raise DataError(f"No column '{name}' in {place} for the {what}: {nearest(name, names)}")
+    return name
+
+
+def _guessed(candidates: tuple[str, ...], names: list[str]) -> str | None:
+    by_folded = {name.lower(): name for name in reversed(names)}
+    return next((by_folded[c] for c in candidates if c in by_folded), None)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__

@@ -1,0 +1,40 @@
+"""Whole and disjoint parts of a click log: at random, or each user's latest clicks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accord.data.clicks import Clicks
+from accord.errors import DataError
+
+
+def holdout_mask(clicks: Clicks, share: float, *, seed: int, by_time: bool) -> np.ndarray:
+    """True for the clicks to hold out. A user's only click always stays in training."""
+    rng = np.random.default_rng([seed, 0x5B117])
+    if by_time:
+        if clicks.times is None:
+            raise DataError("A split by time needs a time column; name it with --time COLUMN, or split at random.")
+        order = np.lexsort((rng.random(len(clicks)), clicks.times, clicks.users))
+    else:
+        order = np.lexsort((rng.random(len(clicks)), clicks.users))
+    return _last_share(clicks.users, order, share)
+
+
+def _last_share(users: np.ndarray, order: np.ndarray, share: float) -> np.ndarray:
+    """Mark the last ``share`` of each user's rows in ``order``; fractions round half down, so that a user
+    with too few clicks keeps them all."""
+    _, start, size = np.unique(users, return_index=True, return_counts=True)
+    held = np.minimum(np.ceil(size * share - 0.5).astype(np.int64), size - 1)
+    rank = np.arange(len(users)) - np.repeat(start, size)
+    mask = np.zeros(len(users), dtype=bool)
+    mask[order] = rank >= np.repeat(size - held, size)
+    return mask
+
+
+def three_way(clicks: Clicks, shares: tuple[float, float], *, seed: int, by_time: bool) -> tuple[Clicks, Clicks, Clicks]:
+    """Train, validation and test, e.g. ``shares=(0.1, 0.1)`` for 8:1:1."""
+    valid, test = shares
+    in_test = holdout_mask(clicks, test, seed=seed, by_time=by_time)
+    rest = clicks.subset(~in_test)
+    in_valid = holdout_mask(rest, valid / (1 - test), seed=seed + 1, by_time=by_time)
+    return rest.subset(~in_valid), rest.subset(in_valid), clicks.subset(in_test)
