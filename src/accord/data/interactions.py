@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 BITMAP_LIMIT = 1 << 27
 """Largest users × items for which membership is one look into a table of bytes (128 MiB)."""
@@ -26,6 +26,13 @@ class PairBatch:
 
     def __len__(self) -> int:
         return len(self.users)
+
+    def logits(self, network: nn.Module) -> Tensor:
+        return network.logits(self.users, self.items)  # pyright: ignore[reportCallIssue]
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """Mean over the positives plus mean over the negatives: there are as many of each."""
+        return losses.sum() / len(self)
 
 
 @dataclass(frozen=True)
@@ -149,12 +156,18 @@ class Interactions:
         full = self.full_users
         return (~full[self.users.long()]).nonzero().squeeze(1) if bool(full.any()) else None
 
-    def mask_seen(self, scores: Tensor, users: Tensor) -> Tensor:
-        """Set the scores (B, items) of clicked items to −inf, in place."""
+    def rows_of(self, users: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Every pair of some users: position in ``users``, item, and how many each user has."""
         users = users.long()
-        degree = self.starts[users + 1] - self.starts[users]
-        rows = torch.arange(len(users), device=self.device).repeat_interleave(degree)
-        within = torch.arange(len(rows), device=self.device) - (degree.cumsum(0) - degree).repeat_interleave(degree)
-        items = self.items[self.starts[users].repeat_interleave(degree) + within].long()
+        first = self.starts[users]
+        sizes = self.starts[users + 1] - first
+        rows = torch.arange(len(users), device=self.device).repeat_interleave(sizes)
+        shift = first - (sizes.cumsum(0) - sizes)
+        items = self.items[shift[rows] + torch.arange(len(rows), device=self.device)].long()
+        return rows, items, sizes
+
+    def mask_seen(self, scores: Tensor, users: Tensor) -> Tensor:
+        """Set the scores (B, items) of these users' own pairs to −inf, in place."""
+        rows, items, _ = self.rows_of(users)
         scores.view(-1).index_fill_(0, rows * self.n_items + items, -torch.inf)
         return scores

@@ -1,0 +1,143 @@
+"""Ranking metrics over the whole catalogue, exact in expectation when scores tie.
+
+Items with equal scores are thought of as shuffled, and each metric is its mean over all shuffles: the order
+of item ids never decides, and a constant scorer scores as chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accord.data.interactions import Interactions
+
+Scorer = Callable[[Tensor], Tensor]
+"""Scores (B, items) of a block of users (B,)."""
+METRICS = ("ndcg", "recall", "precision", "hit", "mrr")
+BLOCK = 1 << 22
+"""Scores held at a time: a block of users is as long as fits."""
+
+
+@dataclass(frozen=True)
+class RankingTask:
+    """Which items should rank high for which users, and which are left out because they were seen."""
+
+    users: Tensor
+    """Distinct users, (T,)."""
+    relevant: Interactions
+    """Relevant pairs; its rows number the users of the catalogue."""
+    seen: tuple[Interactions, ...] = ()
+
+    @staticmethod
+    def from_pairs(
+        users: np.ndarray,
+        items: np.ndarray,
+        seen: Sequence[Interactions],
+        *,
+        max_users: int | None = None,
+        seed: int = 0,
+    ) -> RankingTask:
+        """Pairs in any order, repeats merged; at most ``max_users`` users, drawn at random."""
+        train = seen[0]
+        keys = np.unique(np.asarray(users, np.int64) * train.n_items + items)
+        users, items = keys // train.n_items, keys % train.n_items
+        ranked = np.unique(users)
+        if max_users is not None and len(ranked) > max_users:
+            ranked = np.sort(np.random.default_rng([seed, 0xEA1]).choice(ranked, max_users, replace=False))
+        relevant = Interactions.from_pairs(users, items, train.n_users, train.n_items, train.device)
+        return RankingTask(torch.from_numpy(ranked).to(train.device), relevant, tuple(seen))
+
+
+@torch.no_grad()
+def ranking_metrics(scorer: Scorer, task: RankingTask, ks: Sequence[int]) -> dict[str, Tensor]:
+    """``{"ndcg@20": (T,), …}``: each metric at each k for each user of the task."""
+    rows = max(1, BLOCK // task.relevant.n_items)
+    blocks = [_block_metrics(scorer, task, users, ks) for users in task.users.split(rows)]
+    return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
+
+
+def mean_metrics(scorer: Scorer, task: RankingTask, ks: Sequence[int]) -> dict[str, float]:
+    """Metrics averaged over users, with one transfer to the host."""
+    per_user = ranking_metrics(scorer, task, ks)
+    means = torch.stack([values.mean() for values in per_user.values()]).tolist()
+    return dict(zip(per_user, means, strict=True))
+
+
+def _block_metrics(scorer: Scorer, task: RankingTask, users: Tensor, ks: Sequence[int]) -> dict[str, Tensor]:
+    scores = scorer(users)
+    for seen in task.seen:
+        seen.mask_seen(scores, users)
+    rows, items, sizes = task.relevant.rows_of(users)
+    found = _Positions.of(scores, rows, items, sizes, depth=max(ks))
+    result: dict[str, Tensor] = {}
+    for k in ks:
+        result |= found.metrics(k)
+    return result
+
+
+@dataclass(frozen=True)
+class _Positions:
+    """Where each relevant item lands: after ``above`` better items, among ``tied`` equal ones (itself counted)."""
+
+    rows: Tensor
+    above: Tensor
+    tied: Tensor
+    sizes: Tensor
+    """Relevant items of each user of the block."""
+
+    @staticmethod
+    def of(scores: Tensor, rows: Tensor, items: Tensor, sizes: Tensor, depth: int) -> _Positions:
+        n_items = scores.shape[1]
+        top = scores.topk(min(depth, n_items), sorted=True).values
+        last = top[:, -1]
+        own = scores.view(-1).index_select(0, rows * n_items + items)
+        best = top.index_select(0, rows)
+        above = (best > own[:, None]).sum(1)
+        # Ties inside the top are all in `top`; those with its last score go on below it.
+        at_last = (scores == last[:, None]).sum(1)
+        tied = torch.where(own == last[rows], at_last[rows], (best == own[:, None]).sum(1)).clamp_(min=1)
+        # A masked item can never be recommended, however few are left.
+        above = torch.where(own == -torch.inf, n_items, above)
+        return _Positions(rows, above, tied, sizes)
+
+    def metrics(self, k: int) -> dict[str, Tensor]:
+        """Expected metrics at k of each user."""
+        hits = self._per_user(((k - self.above) / self.tied).clamp(0, 1))
+        gains = torch.cat([torch.zeros(1), 1 / torch.log2(torch.arange(k) + 2.0)]).cumsum(0).to(self.rows.device)
+        start, end = self.above.clamp(max=k), (self.above + self.tied).clamp(max=k)
+        dcg = self._per_user((gains[end] - gains[start]) / self.tied)
+        first = self._first_hit(k)
+        ranks = torch.arange(1, k + 1, device=self.rows.device)
+        return {
+            f"ndcg@{k}": dcg / gains[self.sizes.clamp(max=k)],
+            f"recall@{k}": hits / self.sizes,
+            f"precision@{k}": hits / k,
+            f"hit@{k}": first.sum(1),
+            f"mrr@{k}": (first / ranks).sum(1),
+        }
+
+    def _per_user(self, values: Tensor) -> Tensor:
+        return torch.zeros(len(self.sizes), device=values.device).index_add_(0, self.rows, values.float())
+
+    def _first_hit(self, k: int) -> Tensor:
+        """P(the first relevant item stands at rank r), r = 1…k, for each user.
+
+        Only the best group of ties matters: ``hits`` relevant among ``tied`` items after ``above`` others.
+        Going down its ranks, the chance of a first hit at the next place is hits / places left.
+        """
+        users = len(self.sizes)
+        start = torch.full((users,), torch.iinfo(self.above.dtype).max, device=self.above.device)
+        start = start.scatter_reduce(0, self.rows, self.above, "amin")
+        in_best = self.above == start[self.rows]
+        hits = torch.zeros_like(start).index_add_(0, self.rows, in_best.long())
+        tied = torch.ones_like(start).scatter_reduce(0, self.rows, self.tied * in_best, "amax")
+        place = torch.arange(k, device=self.above.device) - start[:, None]
+        inside = (place >= 0) & (place < tied[:, None])
+        hazard = torch.where(inside, hits[:, None] / (tied[:, None] - place).clamp(min=1), 0.0).clamp(max=1)
+        survived = torch.cumprod(1 - hazard, 1)
+        before = torch.cat([torch.ones(users, 1, device=survived.device), survived[:, :-1]], 1)
+        return before * hazard

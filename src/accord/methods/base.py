@@ -1,0 +1,66 @@
+"""The one interface of training methods, shared by every task.
+
+A method turns settings and a way to build networks into phases. A phase says which networks learn, from
+which loss, and which of them is the target that validation watches; the training loop does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+
+class Batch(Protocol):
+    """Examples of any task: what the methods need to know of them."""
+
+    @property
+    def labels(self) -> Tensor:
+        """The observed, maybe wrong labels; broadcasts with the logits."""
+        ...
+
+    def logits(self, network: nn.Module) -> Tensor:
+        """A network's logits for these examples."""
+        ...
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """The step's loss: for clicks, the mean over positives plus the mean over negatives."""
+        ...
+
+
+Loss = Callable[[Batch, int], Tensor]
+"""The loss of a batch at a step; a pure function of the phase's networks and the batch."""
+
+
+class Build(Protocol):
+    """Builds the network of a role: fresh, seeded for that role alone, on the training device."""
+
+    def __call__(self, role: str, model: str | None = None) -> nn.Module: ...
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of training."""
+
+    name: str
+    networks: dict[str, nn.Module]
+    """Every network that learns here; ``target`` is one of them."""
+    target: str
+    """The network that is validated and carries the L2 term."""
+    loss: Loss
+    kept: tuple[str, ...]
+    """Networks whose best weights are restored at the end."""
+
+
+class Method(Protocol):
+    """One training method. Adding one is one file and one line of registration."""
+
+    def phases(self, build: Build) -> list[Phase]:
+        """What to train, in order."""
+        ...
+
+    def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
+        """P(the given label is right), for observed positives."""
+        ...

@@ -1,0 +1,19 @@
+"""The one loop for every method: devices, seeds, early stopping, history."""
+
+from accord.training.device import resolve_device
+from accord.training.loop import EpochRecord, Hook, Progress, Trainer, TrainingOptions, train, training_step
+from accord.training.seeds import derive, seeded, stream
+
+__all__ = [
+    "EpochRecord",
+    "Hook",
+    "Progress",
+    "Trainer",
+    "TrainingOptions",
+    "derive",
+    "resolve_device",
+    "seeded",
+    "stream",
+    "train",
+    "training_step",
+]
