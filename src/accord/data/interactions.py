@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 BITMAP_LIMIT = 1 << 27
 """Largest users × items for which membership is one look into a table of bytes (128 MiB)."""
+REDRAWS = 2
+"""Further tries before a draw that hit clicked items is made by search: most logs are sparse."""
 CHUNK = 1 << 20
 """Rows whose batches are prepared together: large enough to amortise, small enough for big logs."""
 
@@ -101,10 +103,15 @@ class Interactions:
         bitmap = self._bitmap
         if bitmap is None:
             return self._draw_exactly(users, generator)
-        drawn = torch.randint(self.n_items, users.shape, generator=generator, device=self.device)
-        clicked = bitmap.index_select(0, users.long() * self.n_items + drawn).nonzero().squeeze(1)
-        drawn[clicked] = self._draw_exactly(users[clicked], generator)
-        return drawn
+        base = users.int() * self.n_items
+        drawn = torch.randint(self.n_items, users.shape, generator=generator, dtype=torch.int32)
+        again = bitmap.index_select(0, base + drawn).nonzero().squeeze(1)
+        for _ in range(REDRAWS):
+            fresh = torch.randint(self.n_items, again.shape, generator=generator, dtype=torch.int32)
+            drawn[again] = fresh
+            again = again[bitmap.index_select(0, base[again] + fresh)]
+        drawn[again] = self._draw_exactly(users[again], generator).int()
+        return drawn.long()
 
     def _draw_exactly(self, users: Tensor, generator: torch.Generator) -> Tensor:
         """Draw r below the number of unclicked items and find the r-th of them by bisection.

@@ -25,8 +25,8 @@ class PairModel(Protocol):
         ...
 
 
-class _WeightedProduct(torch.autograd.Function):
-    """Σ_d w_d · U[u]_d · V[i]_d with a hand-written backward.
+class _PairLogits(torch.autograd.Function):
+    """Σ_d w_d · U[u]_d · V[i]_d + b_i + b with a hand-written backward; weight and biases may be None.
 
     A user stands once in a batch for all its candidate items, so its vector is gathered once and its
     gradient is scattered once; autograd's own backward would do each per pair.
@@ -34,30 +34,45 @@ class _WeightedProduct(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, user_table: Tensor, item_table: Tensor, weight: Tensor | None, users: Tensor, items: Tensor
+        ctx: Any,
+        user_table: Tensor,
+        item_table: Tensor,
+        weight: Tensor | None,
+        item_bias: Tensor | None,
+        bias: Tensor | None,
+        users: Tensor,
+        items: Tensor,
     ) -> Tensor:
+        flat = items.reshape(-1)
         of_users = user_table.index_select(0, users)
-        of_items = item_table.index_select(0, items.reshape(-1)).view(*items.shape, -1)
+        of_items = item_table.index_select(0, flat).view(*items.shape, -1)
         factors = of_users if weight is None else of_users * weight
-        ctx.save_for_backward(of_users, of_items, factors, weight, users, items)
+        ctx.save_for_backward(of_users, of_items, factors, weight, users, flat)
         ctx.rows = len(user_table), len(item_table)
-        return (factors * of_items).sum(-1)
+        ctx.biased = item_bias is not None, bias is not None
+        logits = (factors * of_items).sum(-1)
+        if item_bias is not None:
+            logits += item_bias.index_select(0, flat).view_as(logits)
+        return logits if bias is None else logits.add_(bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        of_users, of_items, factors, weight, users, items = ctx.saved_tensors
+        of_users, of_items, factors, weight, users, flat = ctx.saved_tensors
+        n_users, n_items = ctx.rows
         width = of_users.shape[-1]
+        has_item_bias, has_bias = ctx.biased
+        to_item_bias = grad.new_zeros(n_items).index_add_(0, flat, grad.reshape(-1)) if has_item_bias else None
+        to_bias = grad.sum().view(1) if has_bias else None
         grad = grad.unsqueeze(-1)
-        to_items = of_items.new_zeros(ctx.rows[1], width)
-        to_items.index_add_(0, items.reshape(-1), (grad * factors).view(-1, width))
+        to_items = grad.new_zeros(n_items, width).index_add_(0, flat, (grad * factors).view(-1, width))
         to_factors = _sum_over_candidates(grad, of_items)
         to_weight = None
         if weight is not None:
             to_weight = (to_factors * of_users).sum(0)
-            to_factors = to_factors * weight
-        to_users = of_users.new_zeros(ctx.rows[0], width).index_add_(0, users, to_factors)
-        return to_users, to_items, to_weight, None, None
+            to_factors *= weight
+        to_users = grad.new_zeros(n_users, width).index_add_(0, users, to_factors)
+        return to_users, to_items, to_weight, to_item_bias, to_bias, None, None
 
 
 def _sum_over_candidates(grad: Tensor, of_items: Tensor) -> Tensor:
@@ -82,10 +97,9 @@ class FactorModel(nn.Module):
         self.register_parameter("bias", None)
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        logits = _WeightedProduct.apply(self.users, self.items, self.weight, users, items)
-        if self.item_bias is not None:
-            logits = logits + self.item_bias.index_select(0, items.reshape(-1)).view(items.shape)
-        return logits if self.bias is None else logits + self.bias  # pyright: ignore[reportReturnType]
+        return _PairLogits.apply(  # pyright: ignore[reportReturnType]
+            self.users, self.items, self.weight, self.item_bias, self.bias, users, items
+        )
 
     def scores(self, users: Tensor) -> Tensor:
         of_users = self.users.index_select(0, users)
