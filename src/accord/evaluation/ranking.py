@@ -31,6 +31,8 @@ class RankingTask:
     relevant: Interactions
     """Relevant pairs; its rows number the users of the catalogue."""
     seen: tuple[Interactions, ...] = ()
+    missed: Tensor | None = None
+    """For each user of the catalogue, relevant items outside it."""
 
     @staticmethod
     def from_pairs(
@@ -38,18 +40,23 @@ class RankingTask:
         items: np.ndarray,
         seen: Sequence[Interactions],
         *,
+        missed: np.ndarray | None = None,
         max_users: int | None = None,
         seed: int = 0,
     ) -> RankingTask:
-        """Pairs in any order, repeats merged; at most ``max_users`` users, drawn at random."""
+        """Pairs in any order, repeats merged; at most ``max_users`` users, drawn at random.
+
+        ``missed`` counts each user's relevant items that are not in the catalogue: they can never be found.
+        """
         train = seen[0]
         keys = np.unique(np.asarray(users, np.int64) * train.n_items + items)
         users, items = keys // train.n_items, keys % train.n_items
-        ranked = np.unique(users)
+        ranked = np.unique(users if missed is None else np.concatenate([users, np.flatnonzero(missed)]))
         if max_users is not None and len(ranked) > max_users:
             ranked = np.sort(np.random.default_rng([seed, 0xEA1]).choice(ranked, max_users, replace=False))
         relevant = Interactions.from_pairs(users, items, train.n_users, train.n_items, train.device)
-        return RankingTask(torch.from_numpy(ranked).to(train.device), relevant, tuple(seen))
+        lost = None if missed is None else torch.from_numpy(missed).to(train.device)
+        return RankingTask(torch.from_numpy(ranked).to(train.device), relevant, tuple(seen), lost)
 
 
 @torch.no_grad()
@@ -72,6 +79,8 @@ def _block_metrics(scorer: Scorer, task: RankingTask, users: Tensor, ks: Sequenc
     for seen in task.seen:
         seen.mask_seen(scores, users)
     rows, items, sizes = task.relevant.rows_of(users)
+    if task.missed is not None:
+        sizes = sizes + task.missed[users]
     found = _Positions.of(scores, rows, items, sizes, depth=max(ks))
     result: dict[str, Tensor] = {}
     for k in ks:

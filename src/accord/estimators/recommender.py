@@ -1,0 +1,491 @@
+"""The recommender: fit on a click log, recommend, and say which clicks are noise."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import torch
+from torch import Tensor, nn
+
+import accord
+from accord.data.clicks import Clicks, load_clicks, match_pairs, pair_keys
+from accord.data.ids import Ids
+from accord.data.interactions import Interactions, PairBatch
+from accord.data.reading import Columns
+from accord.data.splits import holdout_mask
+from accord.errors import AccordError, DataError, SettingError
+from accord.estimators import run_folder as folder
+from accord.estimators.issues import flag_share, two_group_threshold, worst_first
+from accord.estimators.settings import RecommenderSettings, make_settings
+from accord.evaluation import RankingTask, detection_by_kind, detection_metrics, flag_metrics, mean_metrics
+from accord.evaluation.ranking import BLOCK
+from accord.methods import make_method
+from accord.models import ModelFactory, PairModel, recommender_factory
+from accord.training import EpochRecord, Hook, resolve_device, seeded, train
+
+PAIR_BLOCK = 1 << 18
+"""Pairs scored at a time."""
+TRAIN, VALID, VALID_FILE = range(3)
+"""Parts of the log: trained on, held out of it for choosing the epoch, or from a validation file."""
+
+
+class Recommender:
+    """Learns preferences from clicks that cannot all be trusted.
+
+    >>> rec = Recommender(model="gmf", method="deca-p", epochs=1, seed=0)
+    >>> clicks = {"user": ["u1", "u1", "u2", "u2"], "item": ["i1", "i2", "i1", "i3"]}
+    >>> rec.fit(clicks).recommend("u1", k=1).column_names
+    ['user', 'rank', 'item', 'score']
+    """
+
+    def __init__(self, model: str | ModelFactory = "gmf", method: str = "deca-p", **settings: Any) -> None:
+        self._factory = model if callable(model) else None
+        name = "custom" if callable(model) else model
+        self.settings: RecommenderSettings = make_settings({"model": name, "method": method, **settings})
+        if self.settings.model == "custom" and self._factory is None:
+            raise SettingError("Model 'custom' needs the model itself: pass Recommender(model=factory).")
+
+    # -- fitting ---------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        log: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        time: str | None = None,
+        valid: Any = None,
+        hook: Hook | None = None,
+    ) -> Self:
+        """Train on a log: a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix.
+
+        A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the
+        rest. ``hook`` is told of the progress.
+        """
+        clicks = load_clicks(log, user=user, item=item, time=time)
+        if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
+            raise DataError(
+                f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
+                "a recommender needs at least two of each."
+            )
+        pa.default_memory_pool().release_unused()
+        self._take_log(clicks, valid)
+        device = resolve_device(self.settings.device)
+        training = self._interactions(self.part_ == TRAIN, device)
+        task = self._validation_task(training)
+        phases = make_method(self.settings.method, self.settings.denoising(), self.settings.auxiliary).phases(
+            lambda role, model=None: self._build(role, model).to(device)
+        )
+        self.history_: list[EpochRecord] = train(
+            phases,
+            training,
+            self.settings.training_options(len(self.user_ids_)),
+            None if task is None else lambda net: mean_metrics(net.scores, task, [20]),  # pyright: ignore[reportArgumentType]
+            hook,
+        )
+        kept = {role: phase.networks[role] for phase in phases for role in phase.kept}
+        self.networks_ = {role: net.to("cpu") for role, net in kept.items() if role != "prior"}
+        self._judge_clicks()
+        return self
+
+    def _take_log(self, clicks: Clicks, valid: Any) -> None:
+        settings = self.settings
+        self.columns_, self.user_ids_, self.item_ids_ = clicks.columns, clicks.user_ids, clicks.item_ids
+        part = np.zeros(len(clicks), np.int8)
+        self.notes_: dict[str, Any] = {"clicks": len(clicks), "merged": clicks.merged}
+        if valid is None:
+            by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
+            part[holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)] = VALID
+            self.notes_["split"] = "each user's latest clicks" if by_time else "random clicks"
+        else:
+            clicks, part = _with_validation(clicks, part, valid, self.notes_)
+        self.clicks_, self.part_ = clicks, part
+        self.notes_ |= {
+            "users": len(self.user_ids_),
+            "items": len(self.item_ids_),
+            "train": int((part == TRAIN).sum()),
+            "valid": int((part != TRAIN).sum()),
+        }
+
+    def _interactions(self, rows: np.ndarray, device: torch.device | str = "cpu") -> Interactions:
+        clicks = self.clicks_
+        users, items = clicks.users[rows], clicks.items[rows]
+        return Interactions.from_pairs(users, items, len(self.user_ids_), len(self.item_ids_), device)
+
+    def _validation_task(self, training: Interactions) -> RankingTask | None:
+        held = self.part_ != TRAIN
+        if not held.any():
+            return None
+        return RankingTask.from_pairs(
+            self.clicks_.users[held],
+            self.clicks_.items[held],
+            [training],
+            max_users=self.settings.valid_users,
+            seed=self.settings.seed,
+        )
+
+    def _build(self, role: str, model: str | None = None) -> nn.Module:
+        """The network of a role, seeded for that role alone."""
+        chosen = model or self._factory or self.settings.model
+        factory = recommender_factory(chosen, dims=self.settings.dims, item_bias=self.settings.item_bias)
+        with seeded(self.settings.seed, "network", role):
+            network = factory(len(self.user_ids_), len(self.item_ids_))
+        if not isinstance(network, nn.Module) or not isinstance(network, PairModel):
+            raise SettingError(
+                f"{type(network).__name__} cannot be trained: a model is a torch.nn.Module with the methods "
+                "logits(users, items) and scores(users)."
+            )
+        return network
+
+    # -- noise -----------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _judge_clicks(self) -> None:
+        method = make_method(self.settings.method, self.settings.denoising(), self.settings.auxiliary)
+        one = torch.ones(1)
+
+        def quality(users: Tensor, items: Tensor) -> Tensor:
+            return method.label_quality(self.networks_, PairBatch(users, items, one))
+
+        self.quality_ = _over_pairs(quality, self.clicks_.users, self.clicks_.items)
+        own = self.quality_[self.part_ == TRAIN]
+        if not np.isfinite(own).all():
+            raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
+        self.threshold_ = two_group_threshold(own)
+
+    def find_label_issues(self, share: float | None = None) -> pa.Table:
+        """Every click of the log, worst first: user, item, label_quality (1 = clean) and is_label_issue.
+
+        A click is an issue when its quality is below the cut that best separates the qualities of the
+        training clicks into two groups (Otsu's rule); ``share`` flags that share of the log instead.
+        """
+        self._require_fit()
+        pairs, quality, flagged = self._judged(share)
+        table = pa.table(
+            {
+                "user": pairs.user_ids.take(pairs.users),
+                "item": pairs.item_ids.take(pairs.items),
+                "label_quality": quality,
+                "is_label_issue": flagged,
+            }
+        )
+        return worst_first(table)
+
+    def cleaned_log(self, share: float | None = None) -> pa.Table:
+        """The log without the flagged clicks: one row for each distinct click, columns named as they came."""
+        self._require_fit()
+        pairs, _, flagged = self._judged(share)
+        return pairs.subset(~flagged).to_table()
+
+    def _judged(self, share: float | None) -> tuple[Clicks, np.ndarray, np.ndarray]:
+        """The clicks of the log, their quality, and which are flagged."""
+        own = self.part_ != VALID_FILE
+        quality = self.quality_[own]
+        flagged = quality < self.threshold_ if share is None else flag_share(quality, share)
+        return self.clicks_.subset(own), quality, flagged
+
+    # -- serving ---------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def recommend(
+        self, users: Any, k: int = 10, *, exclude_seen: bool = True, items: Any = None
+    ) -> pa.Table:
+        """The k best items of each user as a table: user, rank, item, score (log-odds of a like).
+
+        ``items`` narrows the choice to a subset of the catalogue.
+        """
+        self._require_fit()
+        if k < 1:
+            raise SettingError(f"k is {k}; ask for at least one item.")
+        codes = self.user_ids_.require(users)
+        allowed = None if items is None else torch.from_numpy(self.item_ids_.require(items))
+        seen = self._seen() if exclude_seen else None
+        blocks = torch.from_numpy(codes).split(max(1, BLOCK // len(self.item_ids_)))
+        parts = [self._top(block, k, seen, allowed) for block in blocks]
+        row, rank, item, score = (torch.cat([part[n] for part in parts]).numpy() for n in range(4))
+        offsets = np.repeat(np.cumsum([0] + [len(b) for b in blocks[:-1]]), [len(p[0]) for p in parts])
+        return pa.table(
+            {
+                "user": self.user_ids_.take(codes[row + offsets]),
+                "rank": pa.array(rank + 1),
+                "item": self.item_ids_.take(item),
+                "score": score,
+            }
+        )
+
+    def _top(
+        self, users: Tensor, k: int, seen: Interactions | None, allowed: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        scores = self._target.scores(users)
+        if seen is not None:
+            seen.mask_seen(scores, users)
+        if allowed is not None:
+            forbidden = torch.ones(scores.shape[1], dtype=torch.bool)
+            forbidden[allowed] = False
+            scores.masked_fill_(forbidden, -torch.inf)
+        top = scores.topk(min(k, scores.shape[1]))
+        row, rank = (top.values > -torch.inf).nonzero(as_tuple=True)
+        return row, rank, top.indices[row, rank], top.values[row, rank]
+
+    @torch.no_grad()
+    def predict(self, users: Any, items: Any) -> np.ndarray:
+        """Scores (log-odds of a like) of pairs: two sequences of one length."""
+        self._require_fit()
+        user_codes, item_codes = self.user_ids_.require(users), self.item_ids_.require(items)
+        if len(user_codes) != len(item_codes):
+            raise DataError(f"{len(user_codes)} users and {len(item_codes)} items do not pair up; give as many of each.")
+        return _over_pairs(self._target.logits, user_codes, item_codes)
+
+    @torch.no_grad()
+    def similar_items(self, items: Any, k: int = 10) -> pa.Table:
+        """The k items with the closest vectors (cosine): item, rank, similar_item, score."""
+        self._require_fit()
+        codes = self.item_ids_.require(items)
+        if not hasattr(self._target, "item_vectors"):
+            raise AccordError("This model has no item vectors: give it a method item_vectors().")
+        vectors = nn.functional.normalize(self._target.item_vectors(), dim=1)  # pyright: ignore
+        own = torch.from_numpy(codes)
+        scores = vectors[own] @ vectors.T
+        scores[torch.arange(len(own)), own] = -torch.inf
+        top = scores.topk(min(k, len(vectors) - 1))
+        count = top.values.shape[1]
+        return pa.table(
+            {
+                "item": self.item_ids_.take(np.repeat(codes, count)),
+                "rank": np.tile(np.arange(1, count + 1), len(codes)),
+                "similar_item": self.item_ids_.take(top.indices.flatten().numpy()),
+                "score": top.values.flatten().numpy(),
+            }
+        )
+
+    # -- measuring -------------------------------------------------------------------------------------
+
+    def evaluate(self, truth: Any, k: Sequence[int] = (5, 20), **columns: str | None) -> dict[str, float]:
+        """Ranking metrics against clean test pairs, over all items the user has not clicked in the log.
+
+        Pairs of users unknown to the model are left out and counted (``unknown_user_pairs``); unknown items
+        stay in as misses.
+        """
+        self._require_fit()
+        users, items, _ = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
+        known = users >= 0
+        if not known.any():
+            raise DataError("No user of the truth is known to the model; are these the same ids as in the log?")
+        reachable = known & (items >= 0)
+        missed = np.bincount(users[known & ~reachable], minlength=len(self.user_ids_))
+        task = RankingTask.from_pairs(users[reachable], items[reachable], [self._seen()], missed=missed)
+        return mean_metrics(self._target.scores, task, list(k)) | {
+            "users": len(task.users),
+            "pairs": int(known.sum()),
+            "unknown_user_pairs": int((~known).sum()),
+            "unknown_items": int((known & ~reachable).sum()),
+        }
+
+    def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
+        """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
+        self._require_fit()
+        users, items, table = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
+        if "is_noise" not in table.column_names:
+            raise DataError(f"The truth has no column is_noise (it has {', '.join(table.column_names)}).")
+        clicks, quality, flagged = self._judged(share)
+        keys = clicks.keys
+        wanted = pair_keys(users, items, len(self.item_ids_))
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        known = (users >= 0) & (items >= 0) & (keys[at] == wanted)
+        if not known.any():
+            raise DataError("No pair of the truth is a click of the log; are these the same ids?")
+        noise = _as_bool(table["is_noise"])[known]
+        at = at[known]
+        popularity = np.bincount(clicks.items)[clicks.items[at]].astype(float)
+        kinds = np.asarray(table["kind"].to_pylist())[known] if "kind" in table.column_names else "noise"
+        kinds = np.where(noise, kinds, "clean")
+        return {
+            **detection_metrics(quality[at], noise),
+            **flag_metrics(flagged[at], noise),
+            "clicks": int(known.sum()),
+            "noise_share": float(noise.mean()),
+            "by_kind": detection_by_kind(quality[at], kinds, "clean"),
+            "popularity_by_kind": detection_by_kind(popularity, kinds, "clean"),
+        }
+
+    # -- keeping ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, overwrite: bool = True, also: Callable[[Path], None] | None = None) -> None:
+        """Write the run folder, whole or not at all; ``also`` may add files before it appears."""
+        self._require_fit()
+        with folder.new_folder(Path(path), overwrite=overwrite) as draft:
+            folder.write_json(draft / folder.CONFIG, self._config())
+            folder.write_weights(draft / folder.WEIGHTS, self.networks_)
+            folder.write_ids(draft / folder.IDS, self.user_ids_, self.item_ids_)
+            pyarrow.parquet.write_table(self._click_table(), draft / folder.CLICKS)
+            folder.write_lines(draft / folder.HISTORY, self.history_)
+            folder.write_json(draft / folder.METRICS, self.metrics_)
+            if also is not None:
+                also(draft)
+
+    @classmethod
+    def load(cls, path: str | Path, model: ModelFactory | None = None) -> Self:
+        """Read a run folder; a run of your own model needs ``model``, its factory."""
+        run = Path(path)
+        config = folder.read_config(run, "recommender")
+        settings = dict(config["settings"])
+        if settings["model"] == "custom" and model is None:
+            raise DataError(f"'{run}' holds a model of your own; pass its factory: Recommender.load(path, model=…).")
+        name = settings.pop("model")
+        rec = cls(model=model if name == "custom" and model is not None else name, **settings)
+        rec._restore(run, config)
+        return rec
+
+    def _config(self) -> dict[str, Any]:
+        columns = self.columns_
+        return {
+            "format": folder.FORMAT,
+            "kind": "recommender",
+            "accord": accord.__version__,
+            "torch": torch.__version__,
+            "settings": self.settings.model_dump(),
+            "columns": {"user": columns.user, "item": columns.item, "time": columns.time},
+            "log": self.notes_,
+            "threshold": self.threshold_,
+            "networks": list(self.networks_),
+        }
+
+    def _click_table(self) -> pa.Table:
+        clicks = self.clicks_
+        columns: dict[str, Any] = {
+            "user": clicks.users,
+            "item": clicks.items,
+            "count": clicks.counts,
+            "part": self.part_,
+            "label_quality": self.quality_,
+        }
+        if clicks.times is not None:
+            times = pa.array(clicks.times)
+            columns["time"] = times.cast(clicks.time_type) if clicks.time_type else times
+        return pa.table(columns)
+
+    def _restore(self, run: Path, config: dict[str, Any]) -> None:
+        self.user_ids_, self.item_ids_ = folder.read_ids(run / folder.IDS)
+        self.columns_ = Columns(**config["columns"])
+        self.notes_, self.threshold_ = config["log"], float(config["threshold"])
+        names = ["user", "item", "count", "part", "label_quality"] + (["time"] if self.columns_.time else [])
+        table = folder.read_parquet(run / folder.CLICKS, names)
+        self.clicks_ = _clicks_from(table, self.user_ids_, self.item_ids_, self.columns_)
+        self.part_, self.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
+        roles = {"noise_dp": self.settings.noise_model, "noise_dn": self.settings.noise_model, "target": None}
+        self.networks_ = {role: self._build(role, roles[role]) for role in config["networks"]}
+        folder.read_weights(run / folder.WEIGHTS, self.networks_)
+        for network in self.networks_.values():
+            network.requires_grad_(False).eval()
+        self.history_ = folder.read_lines(run / folder.HISTORY)
+
+    @property
+    def metrics_(self) -> dict[str, Any]:
+        """Noisy validation metrics of the epoch that was kept, for each phase, and the noise that was found."""
+        phases: dict[str, Any] = {}
+        for record in self.history_:
+            if self.settings.restore == "last" or record.get("is_best", True):
+                phases[record["phase"]] = {"epoch": record["epoch"], "loss": record["loss"], **record.get("valid", {})}
+        issues = self.quality_[self.part_ != VALID_FILE] < self.threshold_
+        return {
+            "validation": phases,
+            "label_issues": {"threshold": self.threshold_, "flagged": int(issues.sum()), "share": float(issues.mean())},
+            "epochs": len(self.history_),
+            "train_seconds": round(sum(r["train_seconds"] for r in self.history_), 3),
+        }
+
+    @property
+    def _target(self) -> Any:
+        return self.networks_["target"]
+
+    def _seen(self) -> Interactions:
+        if getattr(self, "_seen_cache", None) is None:
+            self._seen_cache = self._interactions(np.ones(len(self.clicks_), bool))
+        return self._seen_cache
+
+    def _require_fit(self) -> None:
+        if not hasattr(self, "networks_"):
+            raise AccordError("This recommender is not trained yet; call fit first.")
+
+    def __repr__(self) -> str:
+        changed = {k: v for k, v in self.settings.model_dump().items() if v != RecommenderSettings.model_fields[k].default}
+        shown = {"model": self.settings.model, "method": self.settings.method} | changed
+        return f"Recommender({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+def _show_settings_in_signature() -> None:
+    """`help(Recommender)` and editors list every setting; the settings class stays their one home."""
+    fields = RecommenderSettings.model_fields
+    keywords = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
+        for name, field in fields.items()
+        if name not in ("model", "method")
+    ]
+    first = list(inspect.signature(Recommender).parameters.values())[:2]
+    Recommender.__signature__ = inspect.Signature([*first, *keywords])  # pyright: ignore
+
+
+_show_settings_in_signature()
+
+
+def _over_pairs(score: Callable[[Tensor, Tensor], Tensor], users: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """Apply a function of pairs block by block."""
+    out = np.empty(len(users), np.float32)
+    for start in range(0, len(users), PAIR_BLOCK):
+        rows = slice(start, start + PAIR_BLOCK)
+        pairs = (torch.from_numpy(codes[rows].astype(np.int64)) for codes in (users, items))
+        out[rows] = score(*pairs).float().numpy()
+    return out
+
+
+def _with_validation(clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[str, Any]) -> tuple[Clicks, np.ndarray]:
+    """The log joined with the pairs of a validation file; pairs in both stay in training."""
+    users, items, _ = match_pairs(valid, clicks.user_ids, clicks.item_ids)
+    known = (users >= 0) & (items >= 0)
+    keys = np.setdiff1d(pair_keys(users[known], items[known], len(clicks.item_ids)), clicks.keys)
+    if not len(keys):
+        raise DataError("No validation pair has a known user and item that is not in the log already.")
+    notes |= {"split": "a validation file", "valid_left_out": int(len(users) - len(keys))}
+    merged = np.concatenate([clicks.keys, keys])
+    order = np.argsort(merged, kind="stable")
+    parts = np.concatenate([part, np.full(len(keys), VALID_FILE, np.int8)])[order]
+    n_items, times = len(clicks.item_ids), clicks.times
+    joined = Clicks(
+        users=(merged[order] // n_items).astype(np.int32),
+        items=(merged[order] % n_items).astype(np.int32),
+        user_ids=clicks.user_ids,
+        item_ids=clicks.item_ids,
+        counts=np.concatenate([clicks.counts, np.ones(len(keys), np.int32)])[order],
+        times=None if times is None else np.concatenate([times, np.zeros(len(keys), times.dtype)])[order],
+        columns=clicks.columns,
+        time_type=clicks.time_type,
+    )
+    return joined, parts
+
+
+def _clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns) -> Clicks:
+    users, items = np.asarray(table["user"]), np.asarray(table["item"])
+    if len(users) and not (0 <= users.min() and users.max() < len(user_ids) and 0 <= items.min() and items.max() < len(item_ids)):
+        raise DataError("The run's clicks name rows beyond its ids; the folder is damaged, fit it again.")
+    times, time_type = None, None
+    if columns.time:
+        column = table["time"]
+        time_type = column.type if pa.types.is_temporal(column.type) else None
+        times = np.asarray(column.cast(pa.int64()) if time_type else column)
+    return Clicks(users, items, user_ids, item_ids, np.asarray(table["count"]), times, columns, time_type)
+
+
+def _as_bool(column: pa.ChunkedArray) -> np.ndarray:
+    """is_noise as booleans, whether it came as true/false, 1/0 or text."""
+    values = [str(value).strip().lower() for value in column.unique().to_pylist()]
+    meaning = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+    unknown = [value for value in values if value not in meaning]
+    if unknown:
+        raise DataError(f"Column is_noise holds '{unknown[0]}'; it must be true or false.")
+    return np.array([meaning[str(value).strip().lower()] for value in column.to_pylist()])

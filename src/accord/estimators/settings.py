@@ -1,0 +1,98 @@
+"""Every setting of the recommender, with its meaning, default and range."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from accord.errors import SettingError, nearest
+from accord.methods import METHODS, Denoising
+from accord.methods.denoising import SubTasks
+from accord.models import RECOMMENDERS
+from accord.training import TrainingOptions
+
+
+class RecommenderSettings(BaseModel):
+    """Keywords of `Recommender`, and the names that ``--set`` takes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
+
+    model: str = "gmf"
+    """The target model: mf or gmf; in Python also any callable (users, items) -> torch module."""
+    method: str = "deca-p"
+    """The training method: normal, deca or deca-p."""
+    dims: int = Field(32, ge=1, le=4096)
+    """Length of user and item vectors."""
+    item_bias: bool = True
+    """Give every item an offset of its own (the paper's models have none)."""
+    epochs: int = Field(100, ge=1)
+    """Most epochs of a phase."""
+    patience: int = Field(15, ge=0)
+    """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
+    restore: Literal["best", "last"] = "best"
+    """Which epoch's weights to keep: the best by noisy validation, or the last."""
+    batch_size: int = Field(2048, ge=1)
+    """Clicks of a step; as many non-clicks are drawn."""
+    learning_rate: float = Field(3e-3, gt=0, le=1)
+    """Adam's step size."""
+    l2: float = Field(0.03, ge=0)
+    """The paper's λ, divided by the number of users before use (its range: 0.01 to 1000)."""
+    c0: float = Field(1000.0, ge=0)
+    """DeCA: how sure a click is a true like (the paper searches 1, 10, 100, 1000)."""
+    c1: float = Field(1000.0, ge=0)
+    """DeCA: how sure a sampled non-click is a true dislike (the paper searches 1, 10, 100, 1000)."""
+    alpha: float = Field(0.5, ge=0, le=1)
+    """DeCA: weight of KL(g‖f), and DeCA(p): of KL(f‖f′), against the other direction."""
+    sub_tasks: SubTasks = "both"
+    """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
+    noise_model: str = "mf"
+    """Model of the two noise models h and h′."""
+    auxiliary: str = "mf"
+    """Model of DeCA's auxiliary g."""
+    split: Literal["auto", "time", "random"] = "auto"
+    """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
+    valid_share: float = Field(0.1, gt=0, lt=0.9)
+    """Share of the log held out for choosing the epoch."""
+    valid_users: int = Field(10_000, ge=1)
+    """At most this many users are ranked in validation."""
+    seed: int = Field(0, ge=0)
+    """One number from which every random stream is derived."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+
+    def training_options(self, n_users: int) -> TrainingOptions:
+        return TrainingOptions(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.l2 / n_users,
+            patience=self.patience,
+            restore=self.restore,
+            seed=self.seed,
+        )
+
+    def denoising(self) -> Denoising:
+        return Denoising(self.c0, self.c1, self.alpha, self.sub_tasks, self.noise_model)
+
+
+def make_settings(values: dict[str, Any]) -> RecommenderSettings:
+    """Settings from keywords or from words typed at a prompt; errors name the nearest match."""
+    for name in values:
+        if name not in RecommenderSettings.model_fields:
+            raise SettingError(f"Unknown setting '{name}': {nearest(name, RecommenderSettings.model_fields)}")
+    try:
+        settings = RecommenderSettings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"]) or "settings"
+        raise SettingError(f"Setting '{name}': {first['msg']} (it was {first['input']!r}).") from error
+    for name in ("model", "noise_model", "auxiliary"):
+        _require(name, getattr(settings, name), [*RECOMMENDERS, *(["custom"] if name == "model" else [])])
+    _require("method", settings.method, list(METHODS))
+    return settings
+
+
+def _require(name: str, value: str, known: list[str]) -> None:
+    if value not in known:
+        raise SettingError(f"Unknown {name} '{value}': {nearest(value, known)}")
