@@ -131,14 +131,28 @@ def simulate(settings: SimulatorSettings | None = None, tick: Tick = lambda done
     users, kinds = _draw_slots(settings, rng)
     samplers = _item_samplers(settings, rng)
     items, keys = _fill_slots(world, users, kinds, samplers, rng, np.empty(0, np.int64), tick)
+    found = items >= 0
+    if found.mean() < 0.99:
+        raise DataError(
+            f"{int((~found).sum())} of {len(items)} clicks found no item to fall on; add items or lower interactions."
+        )
+    users, items, kinds = users[found], items[found], kinds[found]
     times = 1_700_000_000 + rng.integers(0, 90 * 24 * 3600, len(users))
     order = np.argsort(times, kind="stable")
     tested = np.sort(rng.choice(settings.users, min(settings.users, settings.test_users), replace=False))
     test_users = np.repeat(tested, settings.test_per_user)
     uniform = [samplers[MISCLICK]] * len(KINDS)
     test_items, _ = _fill_slots(world, test_users, np.zeros(len(test_users), np.int8), uniform, rng, keys)
+    left = test_items >= 0  # a user of a small catalogue may have clicked nearly all it likes
     return Simulation(
-        settings, world, users[order], items[order], times[order], kinds[order], test_users, test_items
+        settings,
+        world,
+        users[order],
+        items[order],
+        times[order],
+        kinds[order],
+        test_users[left],
+        test_items[left],
     )
 
 
@@ -210,7 +224,7 @@ def _fill_slots(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find an item for every open click: liked where genuine, not liked where noise, and no pair twice.
 
-    Returns the items and the sorted keys of all pairs taken so far.
+    Returns the items, −1 where the user has none left, and the sorted keys of all pairs taken so far.
     """
     n_items = len(world.traits)
     items = np.full(len(users), -1, np.int32)
@@ -238,4 +252,4 @@ def _fill_slots(
         tick(1 - len(open_) / len(users))
         if not len(open_):
             return items, taken
-    raise DataError(f"{len(open_)} clicks found no item after {MAX_ROUNDS} rounds; add items or lower interactions.")
+    return items, taken
