@@ -133,8 +133,11 @@ class Recommender:
     def _build(self, role: str, model: str | None = None) -> nn.Module:
         """The network of a role, seeded for that role alone."""
         chosen = model or self._factory or self.settings.model
-        factory = recommender_factory(chosen, dims=self.settings.dims, item_bias=self.settings.item_bias)
-        with seeded(self.settings.seed, "network", role):
+        settings = self.settings
+        factory = recommender_factory(
+            chosen, dims=settings.dims, item_bias=settings.item_bias, spread=settings.spread
+        )
+        with seeded(settings.seed, "network", role):
             network = factory(len(self.user_ids_), len(self.item_ids_))
         if not isinstance(network, nn.Module) or not isinstance(network, PairModel):
             raise SettingError(

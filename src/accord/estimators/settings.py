@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accord.errors import SettingError, nearest
-from accord.methods import METHODS, Denoising
+from accord.methods import CONSTANTS, METHODS, Denoising
 from accord.methods.denoising import SubTasks
 from accord.models import RECOMMENDERS
 from accord.training import TrainingOptions
@@ -26,9 +26,11 @@ class RecommenderSettings(BaseModel):
     """Length of user and item vectors."""
     item_bias: bool = True
     """Give every item an offset of its own (the paper's models have none)."""
+    spread: float = Field(0.1, gt=0)
+    """Standard deviation of fresh vectors (the paper's program has 0.01)."""
     epochs: int = Field(100, ge=1)
     """Most epochs of a phase."""
-    patience: int = Field(15, ge=0)
+    patience: int = Field(10, ge=0)
     """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
     restore: Literal["best", "last"] = "best"
     """Which epoch's weights to keep: the best by noisy validation, or the last."""
@@ -36,14 +38,14 @@ class RecommenderSettings(BaseModel):
     """Clicks of a step; as many non-clicks are drawn."""
     learning_rate: float = Field(3e-3, gt=0, le=1)
     """Adam's step size."""
-    l2: float = Field(0.03, ge=0)
+    l2: float = Field(0.06, ge=0)
     """The paper's λ, divided by the number of users before use (its range: 0.01 to 1000)."""
-    c0: float = Field(1000.0, ge=0)
-    """DeCA: how sure a click is a true like (the paper searches 1, 10, 100, 1000)."""
-    c1: float = Field(1000.0, ge=0)
-    """DeCA: how sure a sampled non-click is a true dislike (the paper searches 1, 10, 100, 1000)."""
+    c0: float | None = Field(None, ge=0)
+    """How sure a click is a true like (the paper searches 1 to 1000); by default 10 for deca, 1 for deca-p."""
+    c1: float | None = Field(None, ge=0)
+    """How sure a sampled non-click is a true dislike (the paper searches 1 to 1000); by default 10."""
     alpha: float = Field(0.5, ge=0, le=1)
-    """DeCA: weight of KL(g‖f), and DeCA(p): of KL(f‖f′), against the other direction."""
+    """Weight of KL(g‖f) in DeCA and of KL(f‖f′) in DeCA(p), against the other direction."""
     sub_tasks: SubTasks = "both"
     """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
     noise_model: str = "mf"
@@ -73,7 +75,14 @@ class RecommenderSettings(BaseModel):
         )
 
     def denoising(self) -> Denoising:
-        return Denoising(self.c0, self.c1, self.alpha, self.sub_tasks, self.noise_model)
+        c0, c1 = CONSTANTS[self.method]
+        return Denoising(
+            c0=c0 if self.c0 is None else self.c0,
+            c1=c1 if self.c1 is None else self.c1,
+            alpha=self.alpha,
+            sub_tasks=self.sub_tasks,
+            noise_model=self.noise_model,
+        )
 
 
 def make_settings(values: dict[str, Any]) -> RecommenderSettings:

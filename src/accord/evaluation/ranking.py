@@ -110,7 +110,7 @@ class _Positions:
         at_last = (scores == last[:, None]).sum(1)
         tied = torch.where(own == last[rows], at_last[rows], (best == own[:, None]).sum(1)).clamp_(min=1)
         # A masked item can never be recommended, however few are left.
-        above = torch.where(own == -torch.inf, n_items, above)
+        above = torch.where(own == -torch.inf, n_items + depth, above)
         return _Positions(rows, above, tied, sizes)
 
     def metrics(self, k: int) -> dict[str, Tensor]:

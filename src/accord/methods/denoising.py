@@ -17,8 +17,8 @@ SubTasks = Literal["both", "dp", "dn", "joint"]
 class Denoising:
     """Settings of the binary denoising terms."""
 
-    c0: float = 10.0
-    c1: float = 1000.0
+    c0: float = 1.0
+    c1: float = 10.0
     alpha: float = 0.5
     sub_tasks: SubTasks = "both"
     noise_model: str = "mf"

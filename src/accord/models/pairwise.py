@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-INITIAL_SPREAD = 0.01
-"""Standard deviation of fresh embeddings, as in the NCF paper's program (He et al., 2017)."""
+SPREAD = 0.1
+"""Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), from where products
+of vectors take so long to grow that early stopping takes the popularity ranking for the end of training."""
 
 
 @runtime_checkable
@@ -88,10 +89,12 @@ def _sum_over_candidates(grad: Tensor, of_items: Tensor) -> Tensor:
 class FactorModel(nn.Module):
     """User and item vectors whose weighted product, plus an optional item bias, is the log-odds of a like."""
 
-    def __init__(self, n_users: int, n_items: int, dims: int = 32, item_bias: bool = False) -> None:
+    def __init__(
+        self, n_users: int, n_items: int, dims: int = 32, item_bias: bool = False, spread: float = SPREAD
+    ) -> None:
         super().__init__()
-        self.users = nn.Parameter(torch.empty(n_users, dims).normal_(std=INITIAL_SPREAD))
-        self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=INITIAL_SPREAD))
+        self.users = nn.Parameter(torch.empty(n_users, dims).normal_(std=spread))
+        self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=spread))
         self.item_bias = nn.Parameter(torch.zeros(n_items)) if item_bias else None
         self.register_parameter("weight", None)
         self.register_parameter("bias", None)

@@ -1,0 +1,222 @@
+"""What each command does: a few calls of the library and words about the outcome."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+
+from accord.cli import output, ui
+from accord.data.simulator import Simulation, SimulatorSettings, simulate
+from accord.errors import AccordError, DataError, SettingError
+from accord.estimators import Recommender, make_settings
+from accord.estimators.run_folder import CONFIG, REPORT, check_free, new_folder, write_json
+from accord.report import write_comparison_report, write_run_report
+from accord.studies import Comparison, compare
+from accord.studies.tables import as_csv, as_markdown, comparison_rows, detection_rows
+
+DEMO_METHODS = ("normal", "deca", "deca-p")
+
+
+def run_simulate(values: dict[str, Any], out: Path, overwrite: bool) -> None:
+    try:
+        settings = SimulatorSettings(**values)
+    except ValueError as error:
+        raise SettingError(f"The simulation cannot be made: {_first_reason(error)}.") from error
+    check_free(out, overwrite=overwrite)
+    with ui.bar() as progress:
+        task = progress.add_task("drawing clicks", total=1.0, note="")
+        made = simulate(settings, lambda done: progress.update(task, completed=done))
+    _write_simulation(made, out, overwrite)
+    ui.say(
+        f"{len(made.users)} clicks written to {out}: {made.noise_share:.1%} are noise "
+        f"(log.parquet to train on, truth.parquet and clicks.parquet to judge by)"
+    )
+
+
+def _write_simulation(made: Simulation, out: Path, overwrite: bool) -> None:
+    with new_folder(out, overwrite=overwrite) as draft:
+        for name, table in (("log", made.log()), ("truth", made.truth()), ("clicks", made.clicks())):
+            parquet.write_table(table, draft / f"{name}.parquet")
+        config = {"kind": "simulation", "noise_share": made.noise_share, "settings": made.settings.model_dump()}
+        write_json(draft / CONFIG, config)
+
+
+def run_fit(
+    log: Path, out: Path, values: dict[str, Any], columns: dict[str, str | None], valid: Path | None, overwrite: bool
+) -> None:
+    settings = make_settings(values)  # before the place is checked or a row is read
+    check_free(out, overwrite=overwrite)
+    rec = Recommender(**settings.model_dump())
+    with ui.bar() as progress:
+        rec.fit(log, valid=valid, hook=ui.training_hook(progress), **columns)
+    rec.save(out, overwrite=overwrite, also=lambda draft: write_run_report(rec, draft / REPORT))
+    _describe_fit(rec, out)
+
+
+def _describe_fit(rec: Recommender, out: Path) -> None:
+    notes, metrics = rec.notes_, rec.metrics_
+    ui.say(f"Columns taken: {rec.columns_.note}")
+    ui.say(
+        f"{notes['clicks']} clicks of {notes['users']} users on {notes['items']} items "
+        f"({notes['merged']} repeats merged); {notes['valid']} for validation: {notes['split']}"
+    )
+    for phase, kept in metrics["validation"].items():
+        ui.say(f"{phase}: epoch {kept['epoch']} kept, NDCG@20 {kept.get('ndcg@20', float('nan')):.4f} on noisy validation")
+    issues = metrics["label_issues"]
+    ui.say(f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise: accord audit {out}")
+    ui.say(f"Report: {out / REPORT}")
+
+
+def run_recommend(
+    run: Path, users: list[str], users_file: Path | None, k: int, include_seen: bool, format_: str | None, out: Path | None
+) -> None:
+    if users_file is not None:
+        try:
+            lines = users_file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"'{users_file}' cannot be read: {error}.") from error
+        users = users + [line.strip() for line in lines if line.strip()]
+    if not users:
+        raise SettingError("No user was asked for; give --user ID or --users-file FILE.")
+    table = Recommender.load(run).recommend(users, k=k, exclude_seen=not include_seen)
+    output.emit(table, format_, out, f"Top {k} for {len(users)} user{'s' if len(users) > 1 else ''}")
+
+
+def run_audit(
+    run: Path, top: int, share: float | None, out: Path | None, write_clean: Path | None, truth: Path | None
+) -> None:
+    rec = Recommender.load(run)
+    measured = None if truth is None else rec.evaluate_issues(truth, share)
+    issues = rec.find_label_issues(share)
+    flagged = sum(issues["is_label_issue"].to_pylist())
+    if out is not None:
+        output.emit(issues, None, out, "")
+    else:
+        output.emit(issues.slice(0, top), "table", None, f"The {min(top, issues.num_rows)} least believable clicks")
+    rule = f"quality below {rec.threshold_:.4f}" if share is None else f"the worst {share:.1%}"
+    ui.say(f"{flagged} of {issues.num_rows} clicks flagged ({rule})")
+    if write_clean is not None:
+        output.emit(rec.cleaned_log(share), None, write_clean, "")
+    if measured is not None:
+        _show_detection(measured)
+
+
+def _show_detection(measured: dict[str, Any]) -> None:
+    names = {
+        "roc_auc": "ROC-AUC",
+        "average_precision": "average precision",
+        "precision": "precision of the flag",
+        "recall": "recall of the flag",
+        "noise_share": "share of noise",
+    }
+    ui.table([["against the truth", "value"], *([label, f"{measured[n]:.4f}"] for n, label in names.items())])
+    kinds = measured["by_kind"]
+    rows = [["ROC-AUC by kind of noise", *kinds]]
+    rows.append(["label quality", *(f"{value:.3f}" for value in kinds.values())])
+    rows.append(["item popularity", *(f"{value:.3f}" for value in measured["popularity_by_kind"].values())])
+    ui.table(rows)
+
+
+def run_evaluate(run: Path, truth: Path, ks: list[int], as_json: bool) -> None:
+    if min(ks) < 1:
+        raise SettingError(f"k is {min(ks)}; lists have at least one item.")
+    measured = Recommender.load(run).evaluate(truth, k=ks)
+    if as_json:
+        print(json.dumps(measured))
+        return
+    metrics = list(dict.fromkeys(name.split("@")[0] for name in measured if "@" in name))
+    rows = [["metric", *(f"@{k}" for k in ks)]]
+    rows += [[metric, *(f"{measured[f'{metric}@{k}']:.4f}" for k in ks)] for metric in metrics]
+    ui.table(rows, f"{measured['users']} users, {measured['pairs']} clean pairs, full ranking")
+    if measured["unknown_user_pairs"]:
+        ui.say(f"{measured['unknown_user_pairs']} pairs left out: their users are not in the log")
+
+
+def run_compare(
+    *,
+    log: Path,
+    out: Path,
+    methods: list[str],
+    model: str,
+    truths: list[Path],
+    valid: Path | None,
+    seeds: int,
+    ks: list[int],
+    columns: dict[str, str | None],
+    settings: dict[str, Any],
+) -> None:
+    study = Comparison(log, methods, seeds, model, settings, truths, columns, valid, ks)
+    _compare_and_show(study, out)
+
+
+def _compare_and_show(study: Comparison, out: Path) -> None:
+    if not study.methods:
+        raise SettingError("No methods were given; for example --methods normal,deca,deca-p.")
+    study.check()
+    made_now = not out.exists()
+    try:
+        with ui.bar() as progress:
+            whole = progress.add_task("comparison", total=study.seeds * len(study.methods), note="")
+
+            def start(method: str, seed: int, number: int, of: int) -> Any:
+                for task in progress.tasks[1:]:
+                    progress.remove_task(task.id)
+                progress.update(whole, completed=number - 1, note=f"run {number}/{of}")
+                return ui.training_hook(progress, f"{method}, seed {seed}: ")
+
+            summary = compare(study, out, start)
+    except AccordError:
+        _remove_if_empty(out, made_now)
+        raise
+    rows = comparison_rows(summary)
+    (out / "compare.md").write_text(
+        as_markdown(comparison_rows(summary, bold=("**", "**"))) + "\n" + (as_markdown(detection_rows(summary)) if detection_rows(summary) else ""),
+        encoding="utf-8",
+    )
+    (out / "compare.csv").write_text(as_csv(summary), encoding="utf-8")
+    write_comparison_report(summary, out / REPORT)
+    ui.table(rows, f"{study.model}, {study.seeds} seeds, mean ± std")
+    if detection_rows(summary):
+        ui.table(detection_rows(summary))
+    ui.say(f"Selection: {summary['selection']}")
+    ui.say(f"Report: {out / REPORT}")
+
+
+def _remove_if_empty(out: Path, made_now: bool) -> None:
+    """A comparison that could not begin leaves nothing behind."""
+    cells = out / "cells"
+    if made_now and cells.is_dir() and not any(cells.iterdir()):
+        cells.rmdir()
+        out.rmdir()
+
+
+def run_report(run: Path) -> None:
+    rec = Recommender.load(run)
+    write_run_report(rec, run / REPORT)
+    ui.say(f"Report: {run / REPORT}")
+
+
+def run_demo(out: Path) -> None:
+    settings = SimulatorSettings()
+    ui.say(
+        f"Simulating {settings.interactions} clicks of {settings.users} users, {settings.noise:.0%} of them noise, "
+        f"then training {', '.join(DEMO_METHODS)} over 3 seeds."
+    )
+    sim = out / "sim"
+    if not (sim / CONFIG).is_file():
+        _write_simulation(simulate(settings), sim, overwrite=True)
+    truths = [sim / "truth.parquet", sim / "clicks.parquet"]
+    _compare_and_show(Comparison(sim / "log.parquet", DEMO_METHODS, truths=truths), out / "compare")
+    run_fit(sim / "log.parquet", out / "run", {"method": "deca-p"}, {}, None, overwrite=True)
+
+
+def _first_reason(error: ValueError) -> str:
+    details = getattr(error, "errors", None)
+    if not callable(details):
+        return str(error)
+    first: Any = details()[0]  # pyright: ignore[reportIndexIssue]
+    place = ".".join(str(part) for part in first["loc"])
+    return f"{place}: {first['msg']}" if place else str(first["msg"]).removeprefix("Value error, ")

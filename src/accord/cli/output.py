@@ -1,0 +1,75 @@
+"""Result tables in the format a person asked for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from accord.cli import ui
+from accord.errors import SettingError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("table", "csv", "json", "parquet")
+
+
+def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) -> None:
+    """To a file, its format told by the flag or the file's name, or to the screen."""
+    chosen = format_ or (_format_of(path) if path else "table")
+    if chosen not in FORMATS:
+        raise SettingError(f"Unknown format '{chosen}': choose from {', '.join(FORMATS)}.")
+    if chosen == "parquet" and path is None:
+        raise SettingError("Parquet is not for the screen; name a file with --out.")
+    if chosen == "table" and path is None:
+        rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
+        ui.table([table.column_names, *rows], title)
+    elif path is None:
+        sys.stdout.write(as_text(table, chosen))
+    else:
+        write(table, chosen, path)
+        ui.say(f"{table.num_rows} rows written to {path}")
+
+
+def write(table: pa.Table, format_: str, path: Path) -> None:
+    """Atomically: the file is whole, or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.tmp")
+    if format_ == "parquet":
+        import pyarrow.parquet as parquet
+
+        parquet.write_table(table, draft)
+    elif format_ == "csv":
+        import pyarrow.csv as csv
+
+        csv.write_csv(table, draft, csv.WriteOptions(quoting_style="needed", delimiter="\t" if path.suffix == ".tsv" else ","))
+    else:
+        draft.write_text(as_text(table, format_), encoding="utf-8")
+    draft.replace(path)
+
+
+def as_text(table: pa.Table, format_: str) -> str:
+    import io
+
+    if format_ == "json":
+        import json
+
+        return json.dumps(table.to_pylist(), ensure_ascii=False, default=str) + "\n"
+    if format_ == "csv":
+        import pyarrow.csv as csv
+
+        buffer = io.BytesIO()
+        csv.write_csv(table, buffer, csv.WriteOptions(quoting_style="needed"))
+        return buffer.getvalue().decode()
+    rows = [table.column_names, *([_cell(v) for v in row.values()] for row in table.to_pylist())]
+    return "".join("\t".join(row) + "\n" for row in rows)
+
+
+def _format_of(path: Path) -> str:
+    known = {".csv": "csv", ".tsv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "table"}
+    return known.get(path.suffix.lower(), path.suffix.lower().lstrip(".") or "table")
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,66 @@
+"""What the command line shows: messages, progress bars with time left, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from accord.training import Hook, Progress
+
+err = Console(stderr=True, highlight=False)
+out = Console(highlight=False)
+
+
+def say(message: str) -> None:
+    """A line for the person, apart from the results on standard output."""
+    err.print(message, markup=False)
+
+
+@contextmanager
+def bar() -> Iterator[Bar]:
+    with Bar(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        console=err,
+        transient=True,
+    ) as progress:
+        yield progress
+
+
+def training_hook(progress: Bar, label: str = "") -> Hook:
+    """A hook that shows a bar for each phase: epochs done, the metric, its best, and the time left."""
+    tasks: dict[str, object] = {}
+
+    def hook(now: Progress) -> None:
+        if now.phase not in tasks:
+            for task in tasks.values():
+                progress.update(task, visible=False)  # pyright: ignore[reportArgumentType]
+            words = f"{label}{now.phase} ({now.phase_number}/{now.phases})" if now.phases > 1 else f"{label}{now.phase}"
+            tasks[now.phase] = progress.add_task(words, total=now.epochs, note="")
+        note = f"epoch {now.epoch}/{now.epochs}"
+        if now.value is not None and now.best is not None:
+            note += f"  {now.metric} {now.value:.4f} best {now.best:.4f}"
+        done = now.epoch - 1 + now.fraction
+        progress.update(tasks[now.phase], completed=done, note=note)  # pyright: ignore[reportArgumentType]
+
+    return hook
+
+
+def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
+    """The first row is the header; the first column is text and the rest are numbers."""
+    shown = Table(title=title, title_justify="left", title_style="bold")
+    for k, name in enumerate(rows[0]):
+        shown.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
+    for row in rows[1:]:
+        shown.add_row(*row)
+    out.print(shown)

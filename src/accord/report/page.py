@@ -1,0 +1,116 @@
+"""Self-contained HTML pages: what was trained, how it went, and which clicks are noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup
+
+from accord.estimators import Recommender
+from accord.report import plots
+from accord.studies.tables import comparison_rows, detection_rows
+
+WORST, MOST = 25, 10
+
+
+def write_run_report(rec: Recommender, path: Path) -> None:
+    """The page of one run."""
+    issues = rec.find_label_issues()
+    _write(
+        path,
+        "run.html",
+        title="Recommender report",
+        settings=rec.settings.model_dump(),
+        notes=rec.notes_,
+        metrics=rec.metrics_,
+        curve=Markup(_learning_curve(rec.history_)),
+        loss=Markup(_loss_curve(rec.history_)),
+        quality=Markup(_quality_histogram(np.asarray(issues["label_quality"]), rec.threshold_)),
+        worst=issues.slice(0, WORST).to_pylist(),
+        users=_most_noise(issues, "user"),
+        items=_most_noise(issues, "item"),
+    )
+
+
+def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
+    """The page of a comparison."""
+    groups = {
+        name: {row["method"]: (row["metrics"][name]["mean"], row["metrics"][name]["std"]) for row in summary["rows"]}
+        for name in summary["rows"][0]["metrics"]
+    }
+    _write(
+        path,
+        "compare.html",
+        title="Comparison of methods",
+        summary=summary,
+        table=comparison_rows(summary),
+        detection=detection_rows(summary),
+        plot=Markup(plots.bars(groups, "Means and standard deviations")),
+    )
+
+
+def standalone_svg(svg: str) -> str:
+    """A plot with its own colours, for pages that are not ours."""
+    style = (_environment().loader.get_source(_environment(), "style.css"))[0]  # pyright: ignore
+    return svg.replace(">", f"><style>{style}</style>", 1)
+
+
+def _environment() -> Environment:
+    return Environment(loader=PackageLoader("accord.report"), autoescape=select_autoescape(), trim_blocks=True)
+
+
+def _write(path: Path, template: str, **values: Any) -> None:
+    page = _environment().get_template(template).render(**values)
+    draft = path.with_name(f".{path.name}.tmp")
+    draft.write_text(page, encoding="utf-8")
+    draft.replace(path)
+
+
+def _phases(history: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    phases: dict[str, list[dict[str, Any]]] = {}
+    for record in history:
+        phases.setdefault(record["phase"], []).append(record)
+    return phases
+
+
+def _learning_curve(history: list[dict[str, Any]]) -> str:
+    """Validation NDCG@20 by epoch; a ring marks the epoch that was kept."""
+    phases = {n: [r for r in rs if "valid" in r] for n, rs in _phases(history).items()}
+    series = {n: [(r["epoch"], r["valid"]["ndcg@20"]) for r in rs] for n, rs in phases.items() if rs}
+    if not series:
+        return ""
+    marks = [max(points, key=lambda p: p[1]) for points in series.values()]
+    return plots.lines(series, ("epoch", "NDCG@20 on noisy validation"), "Learning curves", marks)
+
+
+def _loss_curve(history: list[dict[str, Any]]) -> str:
+    """Loss as a share of each phase's first, since phases have losses of different sizes."""
+    series = {
+        name: [(r["epoch"], r["loss"] / (abs(records[0]["loss"]) or 1)) for r in records]
+        for name, records in _phases(history).items()
+    }
+    return plots.lines(series, ("epoch", "training loss, first epoch = 1"), "Training loss")
+
+
+def _quality_histogram(quality: np.ndarray, threshold: float) -> str:
+    counts, edges = np.histogram(quality, bins=50, range=(0, 1))
+    return plots.histogram(counts.tolist(), edges.tolist(), ("label quality (1 = clean)", "clicks"), "Label quality", threshold)
+
+
+def _most_noise(issues: pa.Table, column: str) -> list[dict[str, Any]]:
+    """Users or items with the most flagged clicks."""
+    grouped = issues.group_by(column).aggregate(
+        [("is_label_issue", "sum"), ("is_label_issue", "count"), ("label_quality", "mean")]
+    )
+    names = ["is_label_issue_sum", "is_label_issue_count", "label_quality_mean"]
+    flagged, clicks, quality = (np.asarray(grouped[name]) for name in names)
+    order = np.lexsort((quality, -flagged.astype(np.int64)))[:MOST]
+    ids = grouped[column].take(pa.array(order)).to_pylist()
+    return [
+        {"id": i, "flagged": int(flagged[k]), "clicks": int(clicks[k]), "quality": float(quality[k])}
+        for i, k in zip(ids, order, strict=True)
+    ]

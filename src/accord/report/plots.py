@@ -1,0 +1,128 @@
+"""Small plots as SVG whose colours follow the page: light, dark or print."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 56, 14, 14, 42
+
+
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers from low to high.
+
+    >>> ticks(0, 10)
+    [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
+    """
+    if not high > low:
+        return [low]
+    raw = (high - low) / count
+    power = 10 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+class _Canvas:
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], labels: tuple[str, str], title: str) -> None:
+        self.x, self.y = x, y
+        self.parts = [
+            f'<svg class="plot" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}" '
+            'xmlns="http://www.w3.org/2000/svg">'
+        ]
+        self._axes(labels)
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        wide = (self.x[1] - self.x[0]) or 1
+        tall = (self.y[1] - self.y[0]) or 1
+        return (
+            LEFT + (x - self.x[0]) / wide * (WIDTH - LEFT - RIGHT),
+            HEIGHT - BOTTOM - (y - self.y[0]) / tall * (HEIGHT - TOP - BOTTOM),
+        )
+
+    def text(self, x: float, y: float, words: str, kind: str = "tick", anchor: str = "middle") -> None:
+        self.parts.append(f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>')
+
+    def _axes(self, labels: tuple[str, str]) -> None:
+        for value in ticks(*self.y):
+            x, y = self.at(self.x[0], value)
+            self.parts.append(f'<line class="grid" x1="{x:.1f}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            self.text(x - 6, y + 4, f"{value:g}", anchor="end")
+        for value in ticks(*self.x):
+            x, y = self.at(value, self.y[0])
+            self.text(x, y + 16, f"{value:g}")
+        self.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, labels[0], "axis")
+        self.text(LEFT, TOP - 3, labels[1], "axis", "start")
+
+    def done(self) -> str:
+        return "".join(self.parts) + "</svg>"
+
+
+def lines(
+    series: dict[str, Sequence[tuple[float, float]]],
+    labels: tuple[str, str],
+    title: str,
+    marks: Sequence[tuple[float, float]] = (),
+) -> str:
+    """One line per named series; ``marks`` are rings on chosen points."""
+    points = [p for values in series.values() for p in values]
+    xs, ys = [p[0] for p in points], [p[1] for p in points]
+    spread = (max(ys) - min(ys)) or abs(max(ys)) or 1
+    canvas = _Canvas((min(xs), max(xs)), (max(0.0, min(ys) - 0.05 * spread), max(ys) + 0.08 * spread), labels, title)
+    for number, (name, values) in enumerate(series.items()):
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (canvas.at(*p) for p in values))
+        canvas.parts.append(f'<polyline class="line c{number % 4}" points="{path}"/>')
+        end = canvas.at(*values[-1])
+        if len(series) > 1:
+            canvas.text(min(end[0], WIDTH - RIGHT - 2), end[1] - 7 - 12 * (number % 2), name, f"name t{number % 4}", "end")
+    for mark in marks:
+        x, y = canvas.at(*mark)
+        canvas.parts.append(f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>')
+    return canvas.done()
+
+
+def histogram(
+    counts: Sequence[int], edges: Sequence[float], labels: tuple[str, str], title: str, cut: float | None = None
+) -> str:
+    """Bars; those below ``cut`` in the warning colour, with a line at the cut."""
+    canvas = _Canvas((edges[0], edges[-1]), (0, max([*counts, 1]) * 1.05), labels, title)
+    for k, count in enumerate(counts):
+        left, top = canvas.at(edges[k], count)
+        right, bottom = canvas.at(edges[k + 1], 0)
+        kind = "low" if cut is not None and (edges[k] + edges[k + 1]) / 2 < cut else "high"
+        canvas.parts.append(
+            f'<rect class="bar {kind}" x="{left:.1f}" y="{top:.1f}" '
+            f'width="{max(right - left - 1, 0.5):.1f}" height="{bottom - top:.1f}"/>'
+        )
+    if cut is not None:
+        x, top = canvas.at(cut, canvas.y[1])
+        canvas.parts.append(f'<line class="cut" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{HEIGHT - BOTTOM}"/>')
+        side = "start" if x < WIDTH / 2 else "end"
+        canvas.text(x + (5 if side == "start" else -5), top + 10, f"flagged below {cut:.3g}", "axis", side)
+    return canvas.done()
+
+
+def bars(groups: dict[str, dict[str, tuple[float, float]]], title: str) -> str:
+    """For each metric one panel of bars, a bar per method with its mean and ± one standard deviation."""
+    panel, gap, row = 290, 22, 26
+    rows = max(len(values) for values in groups.values())
+    height = rows * row + 44
+    wide = len(groups) * (panel + gap) - gap
+    parts = [
+        f'<svg class="plot" viewBox="0 0 {wide} {height}" role="img" aria-label="{escape(title)}" '
+        'xmlns="http://www.w3.org/2000/svg">'
+    ]
+    for number, (metric, values) in enumerate(groups.items()):
+        left = number * (panel + gap)
+        top = max(mean + std for mean, std in values.values()) or 1
+        parts.append(f'<text class="name" x="{left}" y="16">{escape(metric)}</text>')
+        for k, (method, (mean, std)) in enumerate(values.items()):
+            y, start, scale = 28 + k * row, left + 62, (panel - 122) / top
+            parts.append(f'<text class="tick" x="{start - 6}" y="{y + 13}" text-anchor="end">{escape(method)}</text>')
+            parts.append(f'<rect class="bar b{k % 4}" x="{start}" y="{y}" width="{mean * scale:.1f}" height="{row - 8}"/>')
+            middle = y + (row - 8) / 2
+            ends = start + max(mean - std, 0) * scale, start + (mean + std) * scale
+            parts.append(f'<line class="error" x1="{ends[0]:.1f}" x2="{ends[1]:.1f}" y1="{middle}" y2="{middle}"/>')
+            parts.append(f'<text class="tick" x="{ends[1] + 5:.1f}" y="{y + 13}">{mean:.4f}</text>')
+    return "".join(parts) + "</svg>"

@@ -1,0 +1,30 @@
+"""What the tests share: a small world with known truth, a trained recommender, and the research data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from accord import Recommender
+from accord.data.simulator import Simulation, SimulatorSettings, simulate
+
+
+@pytest.fixture(scope="session")
+def made() -> Simulation:
+    return simulate(SimulatorSettings(users=300, items=250, interactions=5000, seed=3))
+
+
+@pytest.fixture(scope="session")
+def fitted(made: Simulation) -> Recommender:
+    return Recommender(model="gmf", method="deca-p", epochs=4, batch_size=512, seed=1).fit(made.log())
+
+
+@pytest.fixture(scope="session")
+def movielens() -> Path:
+    """The folder of MovieLens-100K files; tests that read it skip where it is not at hand."""
+    folder = os.environ.get("ACCORD_DATA")
+    if not folder or not (Path(folder) / "ml-100k").is_dir():
+        pytest.skip("ACCORD_DATA names no folder with ml-100k")
+    return Path(folder) / "ml-100k"

@@ -1,0 +1,128 @@
+"""Every form a log can come in, and one clear sentence for what cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+import scipy.sparse
+
+from accord.data import load_clicks
+from accord.errors import DataError
+
+ROWS = {"user": ["b", "a", "b", "a"], "item": ["x", "y", "z", "y"], "ts": [4, 3, 2, 1]}
+PAIRS = {("b", "x"), ("a", "y"), ("b", "z")}
+
+
+def pairs(source: Any, **columns: str) -> set[tuple[Any, Any]]:
+    table = load_clicks(source, **columns).to_table()
+    return set(zip(table.column(0).to_pylist(), table.column(1).to_pylist(), strict=True))
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_every_table_reads_alike(tmp_path: Path) -> None:
+    table = pa.table(ROWS)
+    pyarrow.parquet.write_table(table, tmp_path / "log.parquet")
+    csv = write(tmp_path / "log.csv", "user,item,ts\nb,x,4\na,y,3\nb,z,2\na,y,1\n")
+    tsv = write(tmp_path / "log.tsv", "user\titem\tts\nb\tx\t4\na\ty\t3\nb\tz\t2\na\ty\t1\n")
+    inter = write(
+        tmp_path / "log.inter",
+        "user_id:token\titem_id:token\ttimestamp:float\nb\tx\t4\na\ty\t3\nb\tz\t2\na\ty\t1\n",
+    )
+    sources = [table, ROWS, pd.DataFrame(ROWS), pl.DataFrame(ROWS), tmp_path / "log.parquet", csv, tsv, str(inter)]
+    for source in sources:
+        clicks = load_clicks(source)
+        assert pairs(source) == PAIRS
+        assert (len(clicks), clicks.merged, sorted(clicks.counts.tolist())) == (3, 1, [1, 1, 2])
+        assert sorted(clicks.times.tolist()) == [1, 2, 4]  # the first of the repeated clicks counts
+
+
+def test_sparse_matrix_rows_are_users() -> None:
+    matrix = scipy.sparse.csr_matrix([[0, 2, 0], [1, 0, 1]])
+    assert pairs(matrix) == {(0, 1), (1, 0), (1, 2)}
+
+
+def test_ids_come_back_as_they_were(tmp_path: Path) -> None:
+    zeros = write(tmp_path / "zeros.csv", "user,item\n007,a b\n7,ä\n")
+    assert pairs(zeros) == {("007", "a b"), ("7", "ä")}
+    numbers = write(tmp_path / "numbers.csv", "userId,movieId\n7,10\n8,-3\n")
+    assert pairs(numbers) == {(7, 10), (8, -3)}
+    assert pairs({"user": [2**60, 1], "item": ["p", "q"]}) == {(2**60, "p"), (1, "q")}
+    assert pairs(pd.DataFrame({"user": [1.0, 2.0], "item": ["p", "q"]})) == {(1, "p"), (2, "q")}
+
+
+def test_columns_are_found_or_named(tmp_path: Path) -> None:
+    odd = {"who": [1, 2], "what": [3, 4], "item": [5, 6], "user_id": [7, 8]}
+    clicks = load_clicks(odd)
+    assert (clicks.columns.user, clicks.columns.item) == ("user_id", "item")
+    assert pairs(odd, user="who", item="what") == {(1, 3), (2, 4)}
+    bare = write(tmp_path / "split.rating", "1\t10\t5\n2\t11\t3\n")
+    assert load_clicks(bare).columns.note == "user=1, item=2, time=none (no header row)"
+    assert pairs(bare) == {(1, 10), (2, 11)}
+
+
+def test_dates_are_times_and_go_out_as_dates(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", "user,item,date\na,x,2024-01-02\na,y,2024-01-01\nb,x,2023-05-01\n")
+    table = load_clicks(log).to_table()
+    assert pa.types.is_timestamp(table["date"].type)
+    assert str(table["date"][0].as_py()) == "2024-01-02 00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty.csv", "", "is empty"),
+        ("header.csv", "user,item\n", "no rows"),
+        ("one.csv", "user\na\n", "one column"),
+        ("gap.csv", "user,item\na,x\n,y\n", "1 missing user id in column 'user'"),
+        ("ragged.csv", "user,item\na,x\nb\n", "cannot be read"),
+        ("strange.xyz", "user,item\na,x\n", "does not know"),
+        ("twice.csv", "user,user\na,x\n", "names a column twice"),
+        ("nothing.csv", "colour,shape\nred,round\n", "No user column found"),
+        ("times.csv", "user,item,ts\na,x,soon\n", "cannot be read as times"),
+    ],
+)
+def test_bad_files_get_one_sentence(tmp_path: Path, name: str, content: str, words: str) -> None:
+    with pytest.raises(DataError, match=words) as caught:
+        load_clicks(write(tmp_path / name, content))
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_not_what_their_name_says(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table(ROWS), tmp_path / "log.csv")
+    with pytest.raises(DataError, match="not a text file"):
+        load_clicks(tmp_path / "log.csv")
+    with pytest.raises(DataError, match="not a Parquet file"):
+        load_clicks(write(tmp_path / "log.parquet", "user,item\na,x\n"))
+    with pytest.raises(DataError, match="cannot be opened"):
+        load_clicks(tmp_path / "missing.csv")
+    (tmp_path / "latin.csv").write_bytes("user,item\nä,x\n".encode("latin-1"))
+    with pytest.raises(DataError):
+        load_clicks(tmp_path / "latin.csv")
+
+
+def test_unknown_column_names_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="did you mean 'item'"):
+        load_clicks(ROWS, item="itm")
+
+
+@pytest.mark.parametrize("gap", [None, float("nan")])
+def test_missing_ids_are_counted_with_their_place(gap: float | None) -> None:
+    with pytest.raises(DataError, match="1 missing user id .* first in data row 2"):
+        load_clicks(pa.table({"user": pa.array([1.0, gap, 3.0]), "item": [1, 2, 3]}))
+
+
+def test_movielens_in_both_forms(movielens: Path) -> None:
+    raw = load_clicks(movielens / "ml-100k.inter")
+    assert (len(raw), len(raw.user_ids), len(raw.item_ids)) == (100_000, 943, 1682)
+    split = load_clicks(movielens / "ml-100k.train.rating")
+    assert (len(split), len(split.user_ids), len(split.item_ids)) == (79_619, 943, 1611)

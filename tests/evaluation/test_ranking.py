@@ -1,0 +1,109 @@
+"""Ranking metrics against brute force over every order of tied items."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.data.interactions import Interactions
+from accord.evaluation import METRICS, RankingTask, mean_metrics, ranking
+from accord.evaluation.ranking import ranking_metrics
+
+
+def of_one_order(order: list[int], relevant: set[int], k: int) -> dict[str, float]:
+    """The textbook definitions on one ranked list."""
+    hits = [item in relevant for item in order[:k]]
+    ideal = sum(1 / math.log2(r + 2) for r in range(min(k, len(relevant))))
+    first = next((r for r, hit in enumerate(hits) if hit), None)
+    return {
+        "ndcg": sum(hit / math.log2(r + 2) for r, hit in enumerate(hits)) / ideal,
+        "recall": sum(hits) / len(relevant),
+        "precision": sum(hits) / k,
+        "hit": float(any(hits)),
+        "mrr": 0.0 if first is None else 1 / (first + 1),
+    }
+
+
+def brute_force(scores: list[float], relevant: set[int], seen: set[int], k: int) -> dict[str, float]:
+    """Mean over every order that sorts the unseen items by score."""
+    open_items = [i for i in range(len(scores)) if i not in seen]
+    levels = sorted({scores[i] for i in open_items}, reverse=True)
+    groups = [[i for i in open_items if scores[i] == level] for level in levels]
+    orders = [sum(map(list, parts), []) for parts in itertools.product(*(itertools.permutations(g) for g in groups))]
+    values = [of_one_order(order, relevant, k) for order in orders]
+    return {name: float(np.mean([value[name] for value in values])) for name in METRICS}
+
+
+def task_of(relevant: set[int], seen: set[int], n_items: int) -> RankingTask:
+    train = Interactions.from_pairs(np.zeros(len(seen), int), np.array(sorted(seen), int), 1, n_items)
+    return RankingTask.from_pairs(np.zeros(len(relevant), int), np.array(sorted(relevant)), [train])
+
+
+@given(
+    st.lists(st.sampled_from([-2.0, 0.0, 0.5, 3.0]), min_size=2, max_size=6).flatmap(
+        lambda scores: st.tuples(
+            st.just(scores),
+            st.sets(st.integers(0, len(scores) - 1), min_size=1),
+            st.sets(st.integers(0, len(scores) - 1), max_size=len(scores) - 1),
+        )
+    ),
+    st.integers(1, 8),
+)
+@settings(max_examples=300, deadline=None)
+def test_metrics_are_the_mean_over_all_orders(world: tuple[list[float], set[int], set[int]], k: int) -> None:
+    """Relevant items may be masked too: they count as missed, as in the authors' split."""
+    scores, relevant, seen = world
+    expected = brute_force(scores, relevant, seen, k)
+    ours = mean_metrics(lambda users: torch.tensor([scores]), task_of(relevant, seen, len(scores)), [k])
+    for name in METRICS:
+        assert ours[f"{name}@{k}"] == pytest.approx(expected[name], abs=1e-5), name
+
+
+@pytest.mark.parametrize("constant", [0.0, -3.0, 1e30])
+def test_a_constant_scorer_scores_as_chance(constant: float) -> None:
+    """Whatever the item ids: recall@k is k / items, and relabelling the items changes nothing."""
+    n_items, k = 50, 10
+    for relevant in ({0, 1, 2}, {47, 48, 49}, {3, 25, 40}):
+        ours = mean_metrics(lambda users: torch.full((1, n_items), constant), task_of(relevant, set(), n_items), [k])
+        assert ours[f"recall@{k}"] == pytest.approx(k / n_items)
+        misses = math.comb(n_items - 3, k) / math.comb(n_items, k)
+        assert ours[f"hit@{k}"] == pytest.approx(1 - misses, abs=1e-5)
+
+
+def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    n_users, n_items = 37, 23
+    pairs = np.unique(rng.integers(0, n_users * n_items, 200))
+    train = Interactions.from_pairs(pairs // n_items, pairs % n_items, n_users, n_items)
+    scores = torch.from_numpy(rng.integers(0, 5, (n_users, n_items)).astype(np.float32))
+    task = RankingTask.from_pairs(rng.integers(0, n_users, 90), rng.integers(0, n_items, 90), [train])
+    whole = ranking_metrics(lambda users: scores[users].clone(), task, [3, 20])
+    monkeypatch.setattr(ranking, "BLOCK", 5 * n_items)
+    blocks = ranking_metrics(lambda users: scores[users].clone(), task, [3, 20])
+    for name in whole:
+        assert len(whole[name]) == len(task.users)
+        torch.testing.assert_close(whole[name], blocks[name])
+
+
+def test_items_outside_the_catalogue_are_misses() -> None:
+    train = Interactions.from_pairs(np.array([0]), np.array([0]), 2, 4)
+    task = RankingTask.from_pairs(np.array([0]), np.array([1]), [train], missed=np.array([3, 1]))
+    ours = ranking_metrics(lambda users: torch.tensor([[0.0, 9, 1, 1], [0, 9, 1, 1]])[users], task, [2])
+    assert ours["recall@2"].tolist() == [0.25, 0.0]
+    assert ours["hit@2"].tolist() == [1.0, 0.0]
+
+
+def test_at_most_so_many_users_are_ranked() -> None:
+    train = Interactions.from_pairs(np.arange(50), np.zeros(50, int), 50, 3)
+    users = np.arange(50)
+    task = RankingTask.from_pairs(users, np.ones(50, int), [train], max_users=8, seed=1)
+    again = RankingTask.from_pairs(users, np.ones(50, int), [train], max_users=8, seed=1)
+    other = RankingTask.from_pairs(users, np.ones(50, int), [train], max_users=8, seed=2)
+    assert len(task.users) == 8
+    assert task.users.tolist() == again.users.tolist() != other.users.tolist()
