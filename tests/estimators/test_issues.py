@@ -4,39 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import torch
 
-from accord.estimators.issues import flag_share, two_group_threshold
-
-
-def brute_force(scores: np.ndarray) -> float:
-    """Otsu's objective at every cut between two values; the best value of the objective."""
-    ordered = np.sort(scores)
-    return max(
-        (k * (len(ordered) - k) * (ordered[:k].mean() - ordered[k:].mean()) ** 2 for k in range(1, len(ordered))),
-        default=0.0,
-    )
-
-
-@given(st.lists(st.floats(0, 1), min_size=2, max_size=40), st.integers(0, 10))
-def test_threshold_is_the_best_cut(values: list[float], seed: int) -> None:
-    scores = np.array(values)
-    if np.ptp(scores) < 1e-3:
-        return
-    cut = two_group_threshold(scores, bins=4096)
-    low, high = scores[scores < cut], scores[scores >= cut]
-    assert len(low)
-    assert len(high)
-    ours = len(low) * len(high) * (low.mean() - high.mean()) ** 2
-    assert ours == pytest.approx(brute_force(scores), rel=0.05, abs=0.02 * len(scores) ** 2 * np.ptp(scores) ** 2 / 100)
-
-
-def test_two_clear_groups_are_parted() -> None:
-    rng = np.random.default_rng(0)
-    scores = np.concatenate([rng.normal(0.2, 0.05, 300), rng.normal(0.8, 0.05, 700)])
-    assert 0.35 < two_group_threshold(scores) < 0.65
+from accord import Recommender
+from accord.data.simulator import Simulation
+from accord.estimators.issues import flag_share
 
 
 def test_share_takes_the_lowest() -> None:
     assert flag_share(np.array([0.3, 0.1, 0.2, 0.9]), 0.5).tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("method", ["normal", "deca-p"])
+def test_threshold_is_the_mean_quality_of_non_clicks(made: Simulation, method: str) -> None:
+    """Against every non-click of every user, weighted as users click."""
+    rec = Recommender(method=method, epochs=3, batch_size=512).fit(made.log())
+    training = rec.clicks_.subset(rec.part_ == 0)
+    n_users, n_items = len(rec.user_ids_), len(rec.item_ids_)
+    clicked = np.zeros((n_users, n_items), bool)
+    clicked[training.users, training.items] = True
+    with torch.no_grad():
+        quality = torch.sigmoid(rec.networks_["target"].scores(torch.arange(n_users))).numpy()
+    means = np.array([quality[u][~clicked[u]].mean() for u in range(n_users)])
+    expected = np.average(means, weights=clicked.sum(1))
+    assert rec.threshold_ == pytest.approx(expected, abs=0.003)
+
+
+def test_threshold_needs_no_validation_click(made: Simulation) -> None:
+    """The held-out part of the log moves neither the weights nor the threshold, once the epoch is fixed."""
+    log = made.log()
+    fixed = dict(method="normal", epochs=2, batch_size=512, restore="last", patience=0)
+    one = Recommender(**fixed).fit(log.slice(0, 4000), valid=log.slice(4000, 500))
+    other = Recommender(**fixed).fit(log.slice(0, 4000), valid=log.slice(4500, 500))
+    assert one.threshold_ == other.threshold_

@@ -146,6 +146,14 @@ class Interactions:
             for k in range(0, len(users), batch_size):
                 yield PairBatch(users[k : k + batch_size], items[:, k : k + batch_size].contiguous(), labels)
 
+    def sample_pairs(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Non-clicks: users as often as they click, each with an item drawn from those left unclicked."""
+        rows = self._usable_rows
+        rows = torch.arange(len(self), device=self.device) if rows is None else rows
+        chosen = rows[torch.randint(len(rows), (count,), generator=generator, device=self.device)]
+        users = self.users[chosen].long()
+        return users, self.sample_negatives(users, generator)
+
     def _order(self, generator: torch.Generator) -> Tensor:
         rows = self._usable_rows
         if rows is None:

@@ -1,4 +1,10 @@
-"""Which labels to call wrong: the rule, and the tables made from it."""
+"""Which labels to call wrong, and in which order to look at them.
+
+The rule is that of confident learning (Northcutt, Jiang & Chuang, 2021), for clicks: a click is an issue when
+its quality is below the mean quality of non-clicks. Such a click looks no more like a preference than an item
+the user never touched. The mean is taken over non-clicks drawn for the training clicks, so the threshold comes
+from the training log alone.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from accord.errors import SettingError
-
-
-def two_group_threshold(scores: np.ndarray, bins: int = 512) -> float:
-    """The cut that best separates a set of numbers into two groups (Otsu, 1979).
-
-    It maximises the variance between the groups' means; only the numbers themselves are used.
-
-    >>> bool(1 < two_group_threshold(np.array([0.9, 1.0, 4.0, 4.1, 4.2])) < 4)
-    True
-    """
-    counts, edges = np.histogram(scores, bins=bins)
-    centres = (edges[:-1] + edges[1:]) / 2
-    below = np.cumsum(counts)
-    above = below[-1] - below
-    mass = np.cumsum(counts * centres)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        gap = mass / below - (mass[-1] - mass) / above
-    between = np.where((below > 0) & (above > 0), below * above * gap**2, -1.0)
-    best = np.flatnonzero(between == between.max())
-    return float(edges[best[len(best) // 2] + 1])
 
 
 def flag_share(quality: np.ndarray, share: float) -> np.ndarray:

@@ -21,16 +21,18 @@ from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import run_folder as folder
-from accord.estimators.issues import flag_share, two_group_threshold, worst_first
+from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.settings import RecommenderSettings, make_settings
 from accord.evaluation import RankingTask, detection_by_kind, detection_metrics, flag_metrics, mean_metrics
 from accord.evaluation.ranking import BLOCK
 from accord.methods import make_method
 from accord.models import ModelFactory, PairModel, recommender_factory
-from accord.training import EpochRecord, Hook, resolve_device, seeded, train
+from accord.training import EpochRecord, Hook, resolve_device, seeded, stream, train
 
 PAIR_BLOCK = 1 << 18
 """Pairs scored at a time."""
+NON_CLICKS = 100_000
+"""Non-clicks whose mean quality is the threshold for flagging clicks."""
 TRAIN, VALID, VALID_FILE = range(3)
 """Parts of the log: trained on, held out of it for choosing the epoch, or from a validation file."""
 
@@ -160,13 +162,15 @@ class Recommender:
         own = self.quality_[self.part_ == TRAIN]
         if not np.isfinite(own).all():
             raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
-        self.threshold_ = two_group_threshold(own)
+        training = self._interactions(self.part_ == TRAIN)
+        users, items = training.sample_pairs(NON_CLICKS, stream(training.device, self.settings.seed, "non-clicks"))
+        self.threshold_ = float(_over_pairs(quality, users.numpy(), items.numpy()).mean(dtype=np.float64))
 
     def find_label_issues(self, share: float | None = None) -> pa.Table:
         """Every click of the log, worst first: user, item, label_quality (1 = clean) and is_label_issue.
 
-        A click is an issue when its quality is below the cut that best separates the qualities of the
-        training clicks into two groups (Otsu's rule); ``share`` flags that share of the log instead.
+        A click is an issue when its quality is below the mean quality of items that its like never clicked
+        (the rule of confident learning); ``share`` flags that share of the log instead.
         """
         self._require_fit()
         pairs, quality, flagged = self._judged(share)
