@@ -18,6 +18,8 @@ from accord.studies import Comparison, compare
 from accord.studies.tables import as_csv, as_markdown, comparison_rows, detection_rows
 
 DEMO_METHODS = ("normal", "deca", "deca-p")
+DEMO_SETTINGS: dict[str, Any] = {}
+"""The demo shows the defaults."""
 
 
 def run_simulate(values: dict[str, Any], out: Path, overwrite: bool) -> None:
@@ -209,8 +211,9 @@ def run_demo(out: Path) -> None:
     if not (sim / CONFIG).is_file():
         _write_simulation(simulate(settings), sim, overwrite=True)
     truths = [sim / "truth.parquet", sim / "clicks.parquet"]
-    _compare_and_show(Comparison(sim / "log.parquet", DEMO_METHODS, truths=truths), out / "compare")
-    run_fit(sim / "log.parquet", out / "run", {"method": "deca-p"}, {}, None, overwrite=True)
+    study = Comparison(sim / "log.parquet", DEMO_METHODS, settings=DEMO_SETTINGS, truths=truths)
+    _compare_and_show(study, out / "compare")
+    run_fit(sim / "log.parquet", out / "run", {"method": "deca-p", **DEMO_SETTINGS}, {}, None, overwrite=True)
 
 
 def _first_reason(error: ValueError) -> str:

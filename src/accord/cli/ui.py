@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from accord.training import Hook, Progress
@@ -62,5 +63,5 @@ def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     for k, name in enumerate(rows[0]):
         shown.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
     for row in rows[1:]:
-        shown.add_row(*row)
+        shown.add_row(*(Text(cell) for cell in row))  # ids are shown as they are, never read as markup
     out.print(shown)

@@ -1,0 +1,277 @@
+"""The command line as a person uses it: results, exit codes, and nothing left behind by bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from accord.cli import main
+from accord.data.simulator import Simulation
+
+FAST = ["--epochs", "2", "--set", "batch_size=512", "--set", "dims=8"]
+
+
+@pytest.fixture
+def accord(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):  # noqa: ANN201
+    """Runs a command in this process; gives exit code, standard output and standard error."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["accord", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "200")
+        try:
+            main.run()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def sim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sim")
+    code = subprocess.run(
+        [sys.executable, "-c", "from accord.cli.main import run; run()", "simulate", "--users", "300"]
+        + ["--items", "250", "--interactions", "5000", "--out", str(folder / "sim")],
+        check=False,
+    ).returncode
+    assert code == 0
+    return folder / "sim"
+
+
+@pytest.fixture(scope="module")
+def run_folder(sim: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    argv, sys.argv = sys.argv, ["accord", "fit", str(sim / "log.parquet"), "--out", str(folder), *FAST]
+    try:
+        main.run()
+    except SystemExit as stop:
+        assert not stop.code
+    finally:
+        sys.argv = argv
+    return folder
+
+
+def test_simulate_writes_its_three_tables(sim: Path) -> None:
+    assert {path.name for path in sim.iterdir()} == {"log.parquet", "truth.parquet", "clicks.parquet", "config.json"}
+    assert parquet.read_table(sim / "log.parquet").column_names == ["user", "item", "ts"]
+    assert "is_noise" in parquet.read_table(sim / "clicks.parquet").column_names
+
+
+def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
+    assert {path.name for path in run_folder.iterdir()} == {
+        "config.json",
+        "weights.safetensors",
+        "ids.parquet",
+        "clicks.parquet",
+        "history.jsonl",
+        "metrics.json",
+        "report.html",
+    }
+    history = [json.loads(line) for line in (run_folder / "history.jsonl").read_text().splitlines()]
+    assert [record["phase"] for record in history] == ["prior"] * 2 + ["denoising"] * 2
+
+
+def test_recommend_in_every_format(accord, run_folder: Path, tmp_path: Path) -> None:  # noqa: ANN001
+    code, out, _ = accord("recommend", run_folder, "--user", "u1", "--user", "u2", "-k", 3, "--format", "json")
+    rows = json.loads(out)
+    assert code == 0
+    assert [row["rank"] for row in rows] == [1, 2, 3, 1, 2, 3]
+    code, out, _ = accord("recommend", run_folder, "--user", "u1", "-k", 2, "--format", "csv")
+    assert out.splitlines()[0].replace('"', "") == "user,rank,item,score"
+    assert accord("recommend", run_folder, "--user", "u1", "-k", 2)[1].count("u1") == 2
+    users = tmp_path / "users.txt"
+    users.write_text("u1\nu2\n\n")
+    target = tmp_path / "out" / "lists.parquet"
+    assert accord("recommend", run_folder, "--users-file", users, "-k", 4, "--out", target)[0] == 0
+    assert parquet.read_table(target).num_rows == 8
+
+
+def test_audit_writes_what_it_is_asked_for(accord, run_folder: Path, sim: Path, tmp_path: Path) -> None:  # noqa: ANN001
+    issues, clean = tmp_path / "issues.csv", tmp_path / "clean.parquet"
+    code, out, err = accord(
+        "audit", run_folder, "--share", 0.2, "--out", issues, "--write-clean", clean, "--truth", sim / "clicks.parquet"
+    )
+    assert code == 0
+    assert "1000 of 5000 clicks flagged" in err
+    assert "ROC-AUC" in out
+    assert "conformity" in out
+    assert len(issues.read_text().splitlines()) == 5001
+    assert parquet.read_table(clean).num_rows == 4000
+    assert parquet.read_table(clean).column_names == ["user", "item", "ts"]
+    assert accord("audit", run_folder, "--top", 7)[1].count("True") == 7
+
+
+def test_the_clean_log_can_be_fitted_again(accord, run_folder: Path, tmp_path: Path) -> None:  # noqa: ANN001
+    clean = tmp_path / "clean.csv"
+    assert accord("audit", run_folder, "--write-clean", clean)[0] == 0
+    code, _, err = accord("fit", clean, "--out", tmp_path / "again", "--method", "normal", *FAST)
+    assert code == 0
+    assert "user=user, item=item, time=ts" in err
+
+
+def test_evaluate_as_table_and_json(accord, run_folder: Path, sim: Path) -> None:  # noqa: ANN001
+    code, out, _ = accord("evaluate", run_folder, "--truth", sim / "truth.parquet", "-k", 5, "-k", 10, "--json")
+    measured = json.loads(out)
+    assert code == 0
+    assert {"ndcg@5", "recall@10", "precision@5", "hit@10", "mrr@5"} <= set(measured)
+    assert "ndcg" in accord("evaluate", run_folder, "--truth", sim / "truth.parquet")[1]
+
+
+def test_compare_goes_on_where_it_stopped(accord, sim: Path, tmp_path: Path) -> None:  # noqa: ANN001
+    out = tmp_path / "cmp"
+    words = ["compare", sim / "log.parquet", "--methods", "normal,deca-p", "--seeds", 2, "--out", out]
+    words += ["--truth", sim / "truth.parquet", "--truth", sim / "clicks.parquet"]
+    words += ["--set", "epochs=2", "--set", "batch_size=512", "--set", "deca-p.alpha=1"]
+    code, shown, _ = accord(*words)
+    assert code == 0
+    assert "noise auc" in shown
+    assert "item popularity" in shown
+    cells = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    assert set(cells) == {f"{m}-seed{s}.json" for m in ("normal", "deca-p") for s in (0, 1)}
+    settings = json.loads((out / "cells" / "deca-p-seed1.json").read_text())["settings"]
+    assert (settings["alpha"], settings["seed"]) == (1.0, 1)
+    (out / "cells" / "normal-seed1.json").unlink()
+    assert accord(*words)[0] == 0
+    again = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
+    assert {name for name in cells if again[name] != cells[name]} == {"normal-seed1.json"}
+    for name in ("compare.json", "compare.csv", "compare.md", "report.html"):
+        assert (out / name).stat().st_size > 0
+    assert accord(*words, "--set", "epochs=1")[0] == 0  # other settings are other cells
+    assert all(path.stat().st_mtime_ns != again[path.name] for path in (out / "cells").iterdir())
+
+
+def test_report_is_written_again(accord, run_folder: Path) -> None:  # noqa: ANN001
+    (run_folder / "report.html").unlink()
+    assert accord("report", run_folder)[0] == 0
+    assert (run_folder / "report.html").is_file()
+
+
+def bad_file(folder: Path, name: str, content: str) -> Path:
+    path = folder / name
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words", "said"),
+    [
+        ("log.csv", "user,item\na,x\nb,y\n", ["--item", "itm"], "No column 'itm'"),
+        ("log.csv", "", [], "is empty"),
+        ("log.csv", "user,item\na,x\na,y\n", [], "1 user(s) and 2 item(s)"),
+        ("log.csv", "user,item\na,x\n,y\n", [], "1 missing user id"),
+        ("log.parquet", "user,item\na,x\n", [], "not a Parquet file"),
+        ("log.csv", "user,item\na,x\nb,y\n", ["--set", "alfa=1"], "did you mean 'alpha'"),
+        ("log.csv", "user,item\na,x\nb,y\n", ["--set", "alpha"], "not NAME=VALUE"),
+        ("log.csv", "user,item\na,x\nb,y\n", ["--set", "alpha=7"], "less than or equal to 1"),
+        ("log.csv", "user,item\na,x\nb,y\n", ["--method", "decap"], "did you mean 'deca-p'"),
+        ("log.csv", "user,item\na,x\nb,y\n", ["--model", "gfm"], "did you mean 'gmf'"),
+        ("log.csv", "user,item\na,x\nb,y\n", ["--device", "abacus"], "Unknown device"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    accord,  # noqa: ANN001
+    tmp_path: Path,
+    name: str,
+    content: str,
+    words: list[str],
+    said: str,
+) -> None:
+    log = bad_file(tmp_path, name, content)
+    code, out, err = accord("fit", log, "--out", tmp_path / "run", *words)
+    assert code == 2
+    assert out == ""
+    assert said in err
+    assert len(err.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_unknown_users_exit_2_and_are_named(accord, run_folder: Path, tmp_path: Path) -> None:  # noqa: ANN001
+    code, out, err = accord("recommend", run_folder, "--user", "u1", "--user", "zoe-404", "--out", tmp_path / "x.csv")
+    assert code == 2
+    assert "zoe-404" in err
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_click_twice_is_merged_and_said(accord, tmp_path: Path) -> None:  # noqa: ANN001
+    log = bad_file(tmp_path, "log.csv", "user,item\na,x\na,x\nb,y\nb,z\nc,x\n")
+    code, _, err = accord("fit", log, "--out", tmp_path / "run", *FAST)
+    assert code == 0
+    assert "(1 repeats merged)" in err
+
+
+def test_a_taken_place_is_left_alone(accord, run_folder: Path, sim: Path) -> None:  # noqa: ANN001
+    before = (run_folder / "weights.safetensors").stat().st_mtime_ns
+    code, _, err = accord("fit", sim / "log.parquet", "--out", run_folder, *FAST)
+    assert code == 2
+    assert "--overwrite" in err
+    assert (run_folder / "weights.safetensors").stat().st_mtime_ns == before
+
+
+def test_bad_requests_of_other_commands(accord, run_folder: Path, sim: Path, tmp_path: Path) -> None:  # noqa: ANN001
+    cases = [
+        (["recommend", run_folder], "No user was asked for"),
+        (["recommend", run_folder, "--user", "u1", "-k", 0], "at least one item"),
+        (["recommend", run_folder, "--user", "u1", "--format", "xml"], "Unknown format"),
+        (["recommend", tmp_path, "--user", "u1"], "no run folder"),
+        (["audit", run_folder, "--share", 7], "makes no sense"),
+        (["audit", run_folder, "--truth", sim / "log.parquet"], "no column is_noise"),
+        (["evaluate", run_folder, "--truth", tmp_path / "none.csv"], "cannot be opened"),
+        (["simulate", "--misclick", 0.9, "--out", tmp_path / "s"], "add up to 1"),
+        (["simulate", "--users", 10, "--items", 20, "--out", tmp_path / "s"], "too many"),
+        (["compare", sim / "log.parquet", "--methods", "normal,dca", "--out", tmp_path / "c"], "did you mean 'deca'"),
+        (["compare", tmp_path / "none.csv", "--out", tmp_path / "c"], "cannot be opened"),
+    ]
+    for words, said in cases:
+        code, _, err = accord(*words)
+        assert (code, said in err) == (2, True), (words, err)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_instant_and_needs_no_torch() -> None:
+    program = "import sys; from accord.cli.main import run\ntry: run()\nfinally: print('torch' in sys.modules)"
+    best = 9.0
+    for _ in range(5):
+        started = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", program, "fit", "--help"], capture_output=True, text=True, check=True)
+        best = min(best, time.perf_counter() - started)
+    assert "Example:" in done.stdout
+    assert done.stdout.strip().endswith("False")
+    assert best < 0.6  # 0.3 s on an idle machine; twice that where the tests share it
+
+
+def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None:  # noqa: ANN001
+    odd = ["[bold]", "<script>alert(1)</script>", "a,b", "ü"]
+    table = pa.table({"user": odd * 3, "item": ["[red]x"] * 4 + ["<b>"] * 4 + ["z"] * 3 + ["w"]})
+    parquet.write_table(table, tmp_path / "log.parquet")
+    assert accord("fit", tmp_path / "log.parquet", "--out", tmp_path / "run", *FAST)[0] == 0
+    assert "<script>alert" not in (tmp_path / "run" / "report.html").read_text()
+    _, out, _ = accord("audit", tmp_path / "run")
+    assert "[bold]" in out
+    assert "[red]x" in out
+    assert accord("recommend", tmp_path / "run", "--user", "[bold]", "--format", "csv")[0] == 0
+
+
+def test_demo_runs_whole(accord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Simulation) -> None:  # noqa: ANN001
+    """The demo on a smaller world and fewer epochs; `make demo` runs it in full."""
+    from accord.cli import commands
+
+    monkeypatch.setattr(commands, "SimulatorSettings", lambda: made.settings)
+    monkeypatch.setattr(commands, "DEMO_SETTINGS", {"epochs": 2, "batch_size": 512})
+    code, out, err = accord("demo", "--out", tmp_path / "demo")
+    assert code == 0
+    assert "ndcg@20" in out
+    assert "recall@20" in out
+    assert "noise auc" in out
+    assert (tmp_path / "demo" / "compare" / "report.html").is_file()
+    assert (tmp_path / "demo" / "run" / "report.html").is_file()
