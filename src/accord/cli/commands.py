@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.cli import output, ui
@@ -50,6 +51,7 @@ def run_fit(
     log: Path, out: Path, values: dict[str, Any], columns: dict[str, str | None], valid: Path | None, overwrite: bool
 ) -> None:
     settings = make_settings(values)  # before the place is checked or a row is read
+    pa.set_memory_pool(pa.system_memory_pool())  # gives back what reading took before training needs it
     check_free(out, overwrite=overwrite)
     rec = Recommender(**settings.model_dump())
     with ui.bar() as progress:

@@ -36,7 +36,7 @@ class Clicks:
     @property
     def merged(self) -> int:
         """How many rows of the log repeated an earlier pair."""
-        return int(self.counts.sum()) - len(self)
+        return int(self.counts.sum(dtype=np.int64)) - len(self)
 
     @property
     def keys(self) -> np.ndarray:
@@ -106,7 +106,8 @@ def _merge(keys: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.n
         order = np.argsort(keys, kind="stable")
         keys, times = keys[order], times[order]
     first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    counts = np.diff(first, append=len(keys)).astype(np.int32)
+    counts = np.diff(first, append=len(keys))
+    counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))  # mostly a byte each, on logs of millions
     if len(first) == len(keys):
         return keys, times, counts
     return keys[first], None if times is None else np.minimum.reduceat(times, first), counts

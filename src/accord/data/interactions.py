@@ -14,8 +14,8 @@ BITMAP_LIMIT = 1 << 27
 """Largest users × items for which membership is one look into a table of bytes (128 MiB)."""
 REDRAWS = 2
 """Further tries before a draw that hit clicked items is made by search: most logs are sparse."""
-CHUNK = 1 << 20
-"""Rows whose batches are prepared together: large enough to amortise, small enough for big logs."""
+CHUNK = 1 << 17
+"""Rows whose batches are prepared together: enough to amortise the calls, few enough to stay in the cache."""
 
 
 @dataclass(frozen=True)

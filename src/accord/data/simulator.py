@@ -29,6 +29,8 @@ KINDS = ("genuine", "misclick", "conformity", "promotion")
 PROPOSALS = 4
 """Items proposed for each open click in one round."""
 MAX_ROUNDS = 500
+BLOCK = 1 << 20
+"""Open clicks that are worked on at a time."""
 Tick = Callable[[float], None]
 
 
@@ -229,8 +231,8 @@ def _fill_slots(
     n_items = len(world.traits)
     items = np.full(len(users), -1, np.int32)
     open_ = np.arange(len(users))
-    for _ in range(MAX_ROUNDS):
-        slots = np.repeat(open_, PROPOSALS)
+    for _ in range(MAX_ROUNDS * max(1, len(users) // BLOCK)):
+        slots = np.repeat(open_[:BLOCK], PROPOSALS)
         proposed = np.empty(len(slots), np.int32)
         for kind, sampler in enumerate(samplers):
             of_kind = np.flatnonzero(kinds[slots] == kind)
@@ -248,7 +250,7 @@ def _fill_slots(
         slots, proposed = slots[first_of_pair], proposed[first][first_of_pair]
         items[slots] = proposed
         taken = np.sort(np.concatenate([taken, keys]), kind="stable")
-        open_ = open_[items[open_] < 0]
+        open_ = np.concatenate([open_[BLOCK:], open_[:BLOCK][items[open_[:BLOCK]] < 0]])
         tick(1 - len(open_) / len(users))
         if not len(open_):
             return items, taken

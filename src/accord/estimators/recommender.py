@@ -468,7 +468,7 @@ def _with_validation(clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[s
         items=(merged[order] % n_items).astype(np.int32),
         user_ids=clicks.user_ids,
         item_ids=clicks.item_ids,
-        counts=np.concatenate([clicks.counts, np.ones(len(keys), np.int32)])[order],
+        counts=np.concatenate([clicks.counts, np.ones(len(keys), np.uint8)])[order],
         times=None if times is None else np.concatenate([times, np.zeros(len(keys), times.dtype)])[order],
         columns=clicks.columns,
         time_type=clicks.time_type,

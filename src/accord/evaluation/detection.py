@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 from accord.errors import DataError
 
 
 def detection_metrics(quality: np.ndarray, is_noise: np.ndarray) -> dict[str, float]:
     """ROC-AUC and average precision of low quality as a sign of noise."""
+    from sklearn.metrics import average_precision_score, roc_auc_score  # 100 MB that training does not need
+
     is_noise = np.asarray(is_noise, bool)
     if is_noise.all() or not is_noise.any():
         only = "noise" if is_noise.all() else "clean"

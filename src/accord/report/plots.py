@@ -12,7 +12,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 56, 14, 14, 42
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Round numbers from low to high.
 
-    >>> ticks(0, 10)
+    >>> ticks(0.0, 10.0)
     [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
     """
     if not high > low:
@@ -21,7 +21,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     power = 10 ** math.floor(math.log10(raw))
     step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
     first = math.ceil(low / step - 1e-9)
-    return [round(k * step, 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+    return [round(float(k * step), 12) for k in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 class _Canvas:

@@ -1,0 +1,37 @@
+# Every target makes its own environment in .venv from requirements.lock; nothing else needs to be installed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.PHONY: demo test lint format bench docs clean
+
+demo: .venv/ready
+	$(BIN)/accord demo --out demo
+
+test: .venv/ready
+	$(BIN)/python -m pytest
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+format: .venv/ready
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# BENCH_ARGS="TRAIN TEST --peers PYTHON" measures on the authors' MovieLens-100K files and beside other libraries.
+bench: .venv/ready
+	$(BIN)/python benchmarks/movielens.py $(BENCH_ARGS)
+
+docs: .venv/ready
+	$(BIN)/python docs/build.py
+	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
+
+.venv/ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+clean:
+	rm -rf .venv build demo

@@ -1,0 +1,29 @@
+"""Writes the pages that are made from the code: docs/settings.md. A test holds the page to the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accord.estimators import RecommenderSettings
+
+PAGE = Path(__file__).with_name("settings.md")
+
+
+def settings_page() -> str:
+    lines = [
+        "# Settings",
+        "",
+        "Keywords of `Recommender(...)` and names that `--set` takes. `accord compare` also takes `method.name`,",
+        "for a setting of one method alone.",
+        "",
+        "| setting | default | meaning |",
+        "|---|---|---|",
+    ]
+    for name, field in RecommenderSettings.model_fields.items():
+        default = "by method" if field.default is None else f"`{field.default}`"
+        lines.append(f"| `{name}` | {default} | {' '.join((field.description or '').split())} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(settings_page(), encoding="utf-8")

@@ -1,0 +1,71 @@
+"""Docs that run: every Python block and every accord line of every page, on a small simulated log."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pyarrow.csv as csv
+import pytest
+
+from accord.cli import main
+from accord.data.simulator import Simulation
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+QUICK = {"epochs": 1, "batch_size": 512}
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [code for kind, code in BLOCK.findall(page.read_text(encoding="utf-8")) if kind == language]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files the pages speak of, and training cut short."""
+    for name, table in (("clicks", made.log()), ("truth", made.truth()), ("marked", made.clicks())):
+        csv.write_csv(table, tmp_path / f"{name}.csv")
+    monkeypatch.chdir(tmp_path)
+    from accord.estimators import recommender
+
+    make = recommender.make_settings
+    monkeypatch.setattr(recommender, "make_settings", lambda values: make({**values, **QUICK}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_run(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scope: dict[str, object] = {}
+    for code in blocks(page, "python"):
+        exec(compile(code, str(page), "exec"), scope)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_accord_lines_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for code in blocks(page, "console"):
+        for line in code.splitlines():
+            words = shlex.split(line, comments=True)
+            if words[:1] != ["accord"] or "--overwrite" in words:
+                continue
+            monkeypatch.setattr(sys, "argv", words)
+            with pytest.raises(SystemExit) as stop:
+                main.run()
+                raise SystemExit(0)
+            assert not stop.value.code, line
+
+
+def test_settings_page_is_made_from_the_code() -> None:
+    scope: dict[str, object] = {"__file__": str(ROOT / "docs" / "build.py"), "__name__": "build"}
+    exec((ROOT / "docs" / "build.py").read_text(encoding="utf-8"), scope)
+    page = scope["settings_page"]()  # pyright: ignore[reportCallIssue]
+    assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == page, "run `make docs`"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"

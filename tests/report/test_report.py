@@ -1,0 +1,105 @@
+"""Pages that stand alone, and plots that show what they are given."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from accord import Recommender
+from accord.report import plots, standalone_svg, write_comparison_report, write_run_report
+
+
+class Strict(HTMLParser):
+    """Collects addresses and checks that tags close."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "line", "rect", "circle", "polyline", "path"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "data")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def parsed(path: Path) -> Strict:
+    page = Strict()
+    page.feed(path.read_text(encoding="utf-8"))
+    assert page.open == []
+    return page
+
+
+def test_run_report_stands_alone_and_tells_the_story(fitted: Recommender, tmp_path: Path) -> None:
+    write_run_report(fitted, tmp_path / "report.html")
+    page = parsed(tmp_path / "report.html")
+    assert page.addresses == []
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"url\(|@import|<script", text)
+    worst = fitted.find_label_issues().slice(0, 1).to_pylist()[0]
+    assert worst["user"] in page.words
+    assert f"{fitted.metrics_['label_issues']['flagged']:,}" in page.words
+    for words in ("Learning curves", "Label quality", "The least believable clicks", "Users with most noise", "alpha=0.5"):
+        assert words in page.words
+    assert text.count("<svg") == 3
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert 'name="viewport"' in text
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_comparison_report(tmp_path: Path) -> None:
+    row = {"metrics": {"ndcg@20": {"mean": 0.1, "std": 0.01}}, "seconds": 1.0, "auc_by_kind": {"all": 0.7}}
+    summary = {
+        "model": "gmf",
+        "seeds": 2,
+        "selection": "best epoch",
+        "rows": [{"method": "normal", **row}, {"method": "deca-p", **row}],
+        "popularity_auc_by_kind": {"all": 0.5},
+    }
+    write_comparison_report(summary, tmp_path / "report.html")
+    words = parsed(tmp_path / "report.html").words
+    assert "0.1000 ± 0.0100" in words
+    assert "item popularity" in words
+
+
+def test_plots_are_well_formed_svg() -> None:
+    drawn = [
+        plots.lines({"a": [(1, 0.1), (2, 0.3)], "<b>": [(1, 0.2)]}, ("x & y", "y"), "title", [(2, 0.3)]),
+        plots.lines({"flat": [(1, 0.5), (2, 0.5)]}, ("x", "y"), "flat"),
+        plots.histogram([0, 3, 1], [0.0, 0.3, 0.6, 1.0], ("q", "n"), "hist", cut=0.4),
+        plots.bars({"m": {"one": (0.5, 0.1), "two": (0.0, 0.0)}}, "bars"),
+    ]
+    for svg in drawn:
+        ElementTree.fromstring(svg)
+        ElementTree.fromstring(standalone_svg(svg))
+
+
+def test_histogram_marks_what_is_below_the_cut() -> None:
+    svg = plots.histogram([5, 5, 5], [0.0, 0.3, 0.6, 1.0], ("q", "n"), "hist", cut=0.3)
+    assert svg.count("bar low") == 1
+    assert svg.count("bar high") == 2
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (0.02, 0.0201), (-5, 1e6), (3, 3)])
+def test_ticks_lie_within(low: float, high: float) -> None:
+    marks = plots.ticks(low, high)
+    assert marks
+    assert all(low - 1e-9 <= mark <= high + 1e-9 for mark in marks)
+    assert len(marks) <= 12

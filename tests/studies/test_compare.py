@@ -1,0 +1,56 @@
+"""Comparisons: means over seeds, the best marked, and settings of one method alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from statistics import fmean, stdev
+
+import pytest
+
+from accord.data.simulator import Simulation
+from accord.errors import SettingError
+from accord.studies import Comparison, compare
+from accord.studies.tables import as_csv, as_markdown, best_methods, comparison_rows, detection_rows
+
+QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
+
+
+def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> None:
+    study = Comparison(made.log(), ["normal", "deca"], seeds=2, settings=QUICK, truths=[made.truth(), made.clicks()])
+    started: list[tuple[str, int, int, int]] = []
+    summary = compare(study, tmp_path, lambda *cell: started.append(cell))
+    assert started == [("normal", 0, 1, 4), ("deca", 0, 2, 4), ("normal", 1, 3, 4), ("deca", 1, 4, 4)]
+    cells = [json.loads((tmp_path / "cells" / f"deca-seed{s}.json").read_text()) for s in (0, 1)]
+    values = [cell["metrics"]["ndcg@20"] for cell in cells]
+    row = summary["rows"][1]["metrics"]["ndcg@20"]
+    assert row == {"mean": pytest.approx(fmean(values)), "std": pytest.approx(stdev(values))}
+    assert set(summary["rows"][0]["metrics"]) == {"valid ndcg@20", "ndcg@20", "recall@20", "noise auc"}
+    assert cells[0]["settings"]["seed"] == 0
+    assert "noisy validation" in cells[0]["selection"]
+
+
+def test_tables() -> None:
+    summary = {
+        "rows": [
+            {"method": "normal", "metrics": {"ndcg@20": {"mean": 0.2, "std": 0.01}}, "seconds": 1.25, "auc_by_kind": {"all": 0.7}},
+            {"method": "deca", "metrics": {"ndcg@20": {"mean": 0.1, "std": 0.0}}, "seconds": 2.0, "auc_by_kind": {"all": 0.6}},
+        ],
+        "popularity_auc_by_kind": {"all": 0.5},
+    }
+    assert best_methods(summary) == {"ndcg@20": "normal"}
+    rows = comparison_rows(summary, bold=("**", "**"))
+    assert rows[1] == ["normal", "**0.2000 ± 0.0100**", "1.2"]
+    assert as_markdown(rows).splitlines()[1] == "| --- | --- | --- |"
+    assert as_csv(summary).splitlines()[1] == "normal,0.200000,0.010000,1.250"
+    assert detection_rows(summary)[-1] == ["item popularity", "0.500"]
+    assert detection_rows({"rows": []}) == []
+
+
+def test_bad_studies_are_refused_before_training(made: Simulation, tmp_path: Path) -> None:
+    for settings in ({"dcea.alpha": 1}, {"alfa": 1}, {"deca.alfa": 1}):
+        with pytest.raises(SettingError):
+            compare(Comparison(made.log(), ["normal", "deca"], settings=settings), tmp_path / "out")
+    with pytest.raises(SettingError, match="At least one seed"):
+        compare(Comparison(made.log(), ["normal"], seeds=0), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
