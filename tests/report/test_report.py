@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from accord import Recommender
-from accord.report import plots, standalone_svg, write_comparison_report, write_run_report
+from accord.report import plots, write_comparison_plot, write_comparison_report, write_run_report
 
 
 class Strict(HTMLParser):
@@ -74,8 +74,11 @@ def test_comparison_report(tmp_path: Path) -> None:
         "popularity_auc_by_kind": {"all": 0.5},
     }
     write_comparison_report(summary, tmp_path / "report.html")
+    write_comparison_plot(summary, tmp_path / "compare.svg")
+    picture = ElementTree.fromstring((tmp_path / "compare.svg").read_text(encoding="utf-8"))
+    assert "prefers-color-scheme" in (picture[0].text or "")
     words = parsed(tmp_path / "report.html").words
-    assert "0.1000 ± 0.0100" in words
+    assert "0.1000±0.0100" in words
     assert "item popularity" in words
 
 
@@ -84,11 +87,10 @@ def test_plots_are_well_formed_svg() -> None:
         plots.lines({"a": [(1, 0.1), (2, 0.3)], "<b>": [(1, 0.2)]}, ("x & y", "y"), "title", [(2, 0.3)]),
         plots.lines({"flat": [(1, 0.5), (2, 0.5)]}, ("x", "y"), "flat"),
         plots.histogram([0, 3, 1], [0.0, 0.3, 0.6, 1.0], ("q", "n"), "hist", cut=0.4),
-        plots.bars({"m": {"one": (0.5, 0.1), "two": (0.0, 0.0)}}, "bars"),
+        plots.bars("m", {"one": (0.5, 0.1), "two": (0.0, 0.0)}),
     ]
     for svg in drawn:
         ElementTree.fromstring(svg)
-        ElementTree.fromstring(standalone_svg(svg))
 
 
 def test_histogram_marks_what_is_below_the_cut() -> None:

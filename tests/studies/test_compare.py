@@ -40,7 +40,7 @@ def test_tables() -> None:
     }
     assert best_methods(summary) == {"ndcg@20": "normal"}
     rows = comparison_rows(summary, bold=("**", "**"))
-    assert rows[1] == ["normal", "**0.2000 ± 0.0100**", "1.2"]
+    assert rows[1] == ["normal", "**0.2000±0.0100**", "1.2"]
     assert as_markdown(rows).splitlines()[1] == "| --- | --- | --- |"
     assert as_csv(summary).splitlines()[1] == "normal,0.200000,0.010000,1.250"
     assert detection_rows(summary)[-1] == ["item popularity", "0.500"]

@@ -14,7 +14,7 @@ from accord.data.simulator import Simulation, SimulatorSettings, simulate
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import CONFIG, REPORT, check_free, new_folder, write_json
-from accord.report import write_comparison_report, write_run_report
+from accord.report import write_comparison_plot, write_comparison_report, write_run_report
 from accord.studies import Comparison, compare
 from accord.studies.tables import as_csv, as_markdown, comparison_rows, detection_rows
 
@@ -175,18 +175,21 @@ def _compare_and_show(study: Comparison, out: Path) -> None:
     except AccordError:
         _remove_if_empty(out, made_now)
         raise
-    rows = comparison_rows(summary)
-    (out / "compare.md").write_text(
-        as_markdown(comparison_rows(summary, bold=("**", "**"))) + "\n" + (as_markdown(detection_rows(summary)) if detection_rows(summary) else ""),
-        encoding="utf-8",
-    )
-    (out / "compare.csv").write_text(as_csv(summary), encoding="utf-8")
-    write_comparison_report(summary, out / REPORT)
-    ui.table(rows, f"{study.model}, {study.seeds} seeds, mean ± std")
+    _write_comparison(summary, out)
+    ui.table(comparison_rows(summary), f"{study.model}, {study.seeds} seeds, mean ± std")
     if detection_rows(summary):
         ui.table(detection_rows(summary))
     ui.say(f"Selection: {summary['selection']}")
     ui.say(f"Report: {out / REPORT}")
+
+
+def _write_comparison(summary: dict[str, Any], out: Path) -> None:
+    tables = [comparison_rows(summary, bold=("**", "**")), detection_rows(summary)]
+    markdown = "\n".join(as_markdown(rows) for rows in tables if rows)
+    (out / "compare.md").write_text(markdown, encoding="utf-8")
+    (out / "compare.csv").write_text(as_csv(summary), encoding="utf-8")
+    write_comparison_plot(summary, out / "compare.svg")
+    write_comparison_report(summary, out / REPORT)
 
 
 def _remove_if_empty(out: Path, made_now: bool) -> None:

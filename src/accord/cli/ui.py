@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -59,9 +60,9 @@ def training_hook(progress: Bar, label: str = "") -> Hook:
 
 def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """The first row is the header; the first column is text and the rest are numbers."""
-    shown = Table(title=title, title_justify="left", title_style="bold")
+    shown = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE, padding=(0, 1, 0, 0))
     for k, name in enumerate(rows[0]):
-        shown.add_column(name, justify="left" if k == 0 else "right", no_wrap=True)
+        shown.add_column(name, justify="left" if k == 0 else "right", overflow="fold")
     for row in rows[1:]:
         shown.add_row(*(Text(cell) for cell in row))  # ids are shown as they are, never read as markup
     out.print(shown)

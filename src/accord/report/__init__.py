@@ -1,5 +1,5 @@
 """Pages and plots."""
 
-from accord.report.page import standalone_svg, write_comparison_report, write_run_report
+from accord.report.page import write_comparison_plot, write_comparison_report, write_run_report
 
-__all__ = ["standalone_svg", "write_comparison_report", "write_run_report"]
+__all__ = ["write_comparison_plot", "write_comparison_report", "write_run_report"]

@@ -38,10 +38,6 @@ def write_run_report(rec: Recommender, path: Path) -> None:
 
 def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
     """The page of a comparison."""
-    groups = {
-        name: {row["method"]: (row["metrics"][name]["mean"], row["metrics"][name]["std"]) for row in summary["rows"]}
-        for name in summary["rows"][0]["metrics"]
-    }
     _write(
         path,
         "compare.html",
@@ -49,14 +45,23 @@ def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
         summary=summary,
         table=comparison_rows(summary),
         detection=detection_rows(summary),
-        plot=Markup(plots.bars(groups, "Means and standard deviations")),
+        plots=[Markup(panel) for panel in _panels(summary)],
     )
 
 
-def standalone_svg(svg: str) -> str:
-    """A plot with its own colours, for pages that are not ours."""
-    style = (_environment().loader.get_source(_environment(), "style.css"))[0]  # pyright: ignore
-    return svg.replace(">", f"><style>{style}</style>", 1)
+def write_comparison_plot(summary: dict[str, Any], path: Path) -> None:
+    """The bars of a comparison as a picture that carries its own colours."""
+    picture = plots.beside(_panels(summary), rows=len(summary["rows"]))
+    style = _environment().get_template("style.css").render()
+    path.write_text(picture.replace(">", f"><style>{style}</style>", 1), encoding="utf-8")
+
+
+def _panels(summary: dict[str, Any]) -> list[str]:
+    rows = summary["rows"]
+    return [
+        plots.bars(name, {row["method"]: (row["metrics"][name]["mean"], row["metrics"][name]["std"]) for row in rows})
+        for name in rows[0]["metrics"]
+    ]
 
 
 def _environment() -> Environment:

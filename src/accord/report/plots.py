@@ -103,26 +103,36 @@ def histogram(
     return canvas.done()
 
 
-def bars(groups: dict[str, dict[str, tuple[float, float]]], title: str) -> str:
-    """For each metric one panel of bars, a bar per method with its mean and ± one standard deviation."""
-    panel, gap, row = 290, 22, 26
-    rows = max(len(values) for values in groups.values())
-    height = rows * row + 44
-    wide = len(groups) * (panel + gap) - gap
+PANEL, ROW = 300, 28
+
+
+def bars(metric: str, values: dict[str, tuple[float, float]]) -> str:
+    """One bar for each method: its mean, and ± one standard deviation."""
+    top = max(mean + std for mean, std in values.values()) or 1
+    start, scale = 72, (PANEL - 72 - 62) / top
     parts = [
-        f'<svg class="plot" viewBox="0 0 {wide} {height}" role="img" aria-label="{escape(title)}" '
-        'xmlns="http://www.w3.org/2000/svg">'
+        f'<svg class="plot" viewBox="0 0 {PANEL} {len(values) * ROW + 28}" role="img" '
+        f'aria-label="{escape(metric)}" xmlns="http://www.w3.org/2000/svg">',
+        f'<text class="name" x="0" y="16">{escape(metric)}</text>',
     ]
-    for number, (metric, values) in enumerate(groups.items()):
-        left = number * (panel + gap)
-        top = max(mean + std for mean, std in values.values()) or 1
-        parts.append(f'<text class="name" x="{left}" y="16">{escape(metric)}</text>')
-        for k, (method, (mean, std)) in enumerate(values.items()):
-            y, start, scale = 28 + k * row, left + 62, (panel - 122) / top
-            parts.append(f'<text class="tick" x="{start - 6}" y="{y + 13}" text-anchor="end">{escape(method)}</text>')
-            parts.append(f'<rect class="bar b{k % 4}" x="{start}" y="{y}" width="{mean * scale:.1f}" height="{row - 8}"/>')
-            middle = y + (row - 8) / 2
-            ends = start + max(mean - std, 0) * scale, start + (mean + std) * scale
-            parts.append(f'<line class="error" x1="{ends[0]:.1f}" x2="{ends[1]:.1f}" y1="{middle}" y2="{middle}"/>')
-            parts.append(f'<text class="tick" x="{ends[1] + 5:.1f}" y="{y + 13}">{mean:.4f}</text>')
+    for k, (method, (mean, std)) in enumerate(values.items()):
+        y = 26 + k * ROW
+        middle, ends = y + 10, (start + max(mean - std, 0) * scale, start + (mean + std) * scale)
+        parts += [
+            f'<text class="tick" x="{start - 6}" y="{y + 15}" text-anchor="end">{escape(method)}</text>',
+            f'<rect class="bar b{k % 4}" x="{start}" y="{y}" width="{mean * scale:.1f}" height="20"/>',
+            f'<line class="error" x1="{ends[0]:.1f}" x2="{ends[1]:.1f}" y1="{middle}" y2="{middle}"/>',
+            f'<text class="tick" x="{ends[1] + 5:.1f}" y="{y + 15}">{mean:.4f}</text>',
+        ]
     return "".join(parts) + "</svg>"
+
+
+def beside(panels: Sequence[str], rows: int) -> str:
+    """Panels of `bars` in one picture."""
+    height, gap = rows * ROW + 28, 20
+    placed = [
+        panel.replace("<svg ", f'<svg x="{k * (PANEL + gap)}" width="{PANEL}" height="{height}" ', 1)
+        for k, panel in enumerate(panels)
+    ]
+    wide = len(panels) * (PANEL + gap) - gap
+    return f'<svg viewBox="0 0 {wide} {height}" xmlns="http://www.w3.org/2000/svg">{"".join(placed)}</svg>'

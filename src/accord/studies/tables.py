@@ -26,7 +26,7 @@ def comparison_rows(summary: dict[str, Any], bold: tuple[str, str] = ("", "")) -
     for row in summary["rows"]:
         cells = []
         for name, value in row["metrics"].items():
-            text = f"{value['mean']:.4f} ± {value['std']:.4f}"
+            text = f"{value['mean']:.4f}±{value['std']:.4f}"
             cells.append(f"{bold[0]}{text}{bold[1]}" if best[name] == row["method"] else text)
         rows.append([row["method"], *cells, f"{row['seconds']:.1f}"])
     return rows
