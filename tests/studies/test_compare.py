@@ -27,7 +27,7 @@ def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> N
     assert row == {"mean": pytest.approx(fmean(values)), "std": pytest.approx(stdev(values))}
     assert set(summary["rows"][0]["metrics"]) == {"valid ndcg@20", "ndcg@20", "recall@20", "noise auc"}
     assert cells[0]["settings"]["seed"] == 0
-    assert "noisy validation" in cells[0]["selection"]
+    assert cells[0]["selection"] == "best epoch by NDCG@20 on held-out clicks (each user's latest clicks)"
 
 
 def test_tables() -> None:

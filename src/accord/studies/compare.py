@@ -107,7 +107,7 @@ def _cell(
         "seed": seed,
         "identity": identity,
         "settings": rec.settings.model_dump(),
-        "selection": f"{rec.settings.restore} epoch by NDCG@20 on noisy validation ({rec.notes_['split']})",
+        "selection": _selection(rec),
         "validation": kept,
         "seconds": rec.metrics_["train_seconds"],
         "epochs": rec.metrics_["epochs"],
@@ -124,6 +124,12 @@ def _cell(
     write_json(draft, result)
     draft.replace(path)
     return result
+
+
+def _selection(rec: Recommender) -> str:
+    if rec.settings.restore == "last":
+        return "none, the last epoch"
+    return f"best epoch by NDCG@20 on held-out clicks ({rec.notes_['split']})"
 
 
 def _identity(study: Comparison, settings: dict[str, Any]) -> str:
