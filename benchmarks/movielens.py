@@ -71,6 +71,7 @@ def bare_ranking(model: GMF, task: RankingTask) -> Callable[[], Tensor]:
     flat = rows * train.n_items + items
 
     def rank() -> Tensor:
+        assert model.weight is not None
         scores = (model.users[task.users] * model.weight) @ model.items.T
         scores.view(-1).index_fill_(0, flat, -torch.inf)
         return scores.topk(20).indices

@@ -53,11 +53,16 @@ def test_nothing_is_unpickled() -> None:
         modules = {a.name.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
         modules |= {n.module.split(".")[0] for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
         assert not modules & {"pickle", "cloudpickle", "joblib", "dill", "shelve", "marshal"}, path
-        called = {n.func.attr for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
+        called = {
+            n.func.attr for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)
+        }
         loads = [
             n
             for n in ast.walk(tree)
-            if isinstance(n, ast.Attribute) and n.attr == "load" and isinstance(n.value, ast.Name) and n.value.id in ("torch", "np")
+            if isinstance(n, ast.Attribute)
+            and n.attr == "load"
+            and isinstance(n.value, ast.Name)
+            and n.value.id in ("torch", "np")
         ]
         assert not loads, path
         assert "unpickle" not in called

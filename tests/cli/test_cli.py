@@ -19,7 +19,7 @@ FAST = ["--epochs", "2", "--set", "batch_size=512", "--set", "dims=8"]
 
 
 @pytest.fixture
-def accord(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):  # noqa: ANN201
+def accord(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
     """Runs a command in this process; gives exit code, standard output and standard error."""
 
     def run(*words: object) -> tuple[int, str, str]:
@@ -39,30 +39,26 @@ def accord(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]): 
 @pytest.fixture(scope="module")
 def sim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sim")
-    code = subprocess.run(
-        [sys.executable, "-c", "from accord.cli.main import run; run()", "simulate", "--users", "300"]
-        + ["--items", "250", "--interactions", "5000", "--out", str(folder / "sim")],
-        check=False,
-    ).returncode
-    assert code == 0
+    words = f"simulate --users 300 --items 250 --interactions 5000 --out {folder / 'sim'}".split()
+    subprocess.run([sys.executable, "-c", "from accord.cli.main import run; run()", *words], check=True)
     return folder / "sim"
 
 
 @pytest.fixture(scope="module")
 def run_folder(sim: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    argv, sys.argv = sys.argv, ["accord", "fit", str(sim / "log.parquet"), "--out", str(folder), *FAST]
-    try:
-        main.run()
-    except SystemExit as stop:
-        assert not stop.code
-    finally:
-        sys.argv = argv
+    words = ["fit", str(sim / "log.parquet"), "--out", str(folder), *FAST]
+    subprocess.run([sys.executable, "-c", "from accord.cli.main import run; run()", *words], check=True)
     return folder
 
 
 def test_simulate_writes_its_three_tables(sim: Path) -> None:
-    assert {path.name for path in sim.iterdir()} == {"log.parquet", "truth.parquet", "clicks.parquet", "config.json"}
+    assert {path.name for path in sim.iterdir()} == {
+        "log.parquet",
+        "truth.parquet",
+        "clicks.parquet",
+        "config.json",
+    }
     assert parquet.read_table(sim / "log.parquet").column_names == ["user", "item", "ts"]
     assert "is_noise" in parquet.read_table(sim / "clicks.parquet").column_names
 
@@ -81,7 +77,7 @@ def test_fit_leaves_a_whole_run_folder(run_folder: Path) -> None:
     assert [record["phase"] for record in history] == ["prior"] * 2 + ["denoising"] * 2
 
 
-def test_recommend_in_every_format(accord, run_folder: Path, tmp_path: Path) -> None:  # noqa: ANN001
+def test_recommend_in_every_format(accord, run_folder: Path, tmp_path: Path) -> None:
     code, out, _ = accord("recommend", run_folder, "--user", "u1", "--user", "u2", "-k", 3, "--format", "json")
     rows = json.loads(out)
     assert code == 0
@@ -96,10 +92,19 @@ def test_recommend_in_every_format(accord, run_folder: Path, tmp_path: Path) -> 
     assert parquet.read_table(target).num_rows == 8
 
 
-def test_audit_writes_what_it_is_asked_for(accord, run_folder: Path, sim: Path, tmp_path: Path) -> None:  # noqa: ANN001
+def test_audit_writes_what_it_is_asked_for(accord, run_folder: Path, sim: Path, tmp_path: Path) -> None:
     issues, clean = tmp_path / "issues.csv", tmp_path / "clean.parquet"
     code, out, err = accord(
-        "audit", run_folder, "--share", 0.2, "--out", issues, "--write-clean", clean, "--truth", sim / "clicks.parquet"
+        "audit",
+        run_folder,
+        "--share",
+        0.2,
+        "--out",
+        issues,
+        "--write-clean",
+        clean,
+        "--truth",
+        sim / "clicks.parquet",
     )
     assert code == 0
     assert "1000 of 5000 clicks flagged" in err
@@ -111,7 +116,7 @@ def test_audit_writes_what_it_is_asked_for(accord, run_folder: Path, sim: Path, 
     assert accord("audit", run_folder, "--top", 7)[1].count("True") == 7
 
 
-def test_the_clean_log_can_be_fitted_again(accord, run_folder: Path, tmp_path: Path) -> None:  # noqa: ANN001
+def test_the_clean_log_can_be_fitted_again(accord, run_folder: Path, tmp_path: Path) -> None:
     clean = tmp_path / "clean.csv"
     assert accord("audit", run_folder, "--write-clean", clean)[0] == 0
     code, _, err = accord("fit", clean, "--out", tmp_path / "again", "--method", "normal", *FAST)
@@ -119,7 +124,7 @@ def test_the_clean_log_can_be_fitted_again(accord, run_folder: Path, tmp_path: P
     assert "user=user, item=item, time=ts" in err
 
 
-def test_evaluate_as_table_and_json(accord, run_folder: Path, sim: Path) -> None:  # noqa: ANN001
+def test_evaluate_as_table_and_json(accord, run_folder: Path, sim: Path) -> None:
     code, out, _ = accord("evaluate", run_folder, "--truth", sim / "truth.parquet", "-k", 5, "-k", 10, "--json")
     measured = json.loads(out)
     assert code == 0
@@ -127,7 +132,7 @@ def test_evaluate_as_table_and_json(accord, run_folder: Path, sim: Path) -> None
     assert "ndcg" in accord("evaluate", run_folder, "--truth", sim / "truth.parquet")[1]
 
 
-def test_compare_goes_on_where_it_stopped(accord, sim: Path, tmp_path: Path) -> None:  # noqa: ANN001
+def test_compare_goes_on_where_it_stopped(accord, sim: Path, tmp_path: Path) -> None:
     out = tmp_path / "cmp"
     words = ["compare", sim / "log.parquet", "--methods", "normal,deca-p", "--seeds", 2, "--out", out]
     words += ["--truth", sim / "truth.parquet", "--truth", sim / "clicks.parquet"]
@@ -150,7 +155,7 @@ def test_compare_goes_on_where_it_stopped(accord, sim: Path, tmp_path: Path) -> 
     assert all(path.stat().st_mtime_ns != again[path.name] for path in (out / "cells").iterdir())
 
 
-def test_report_is_written_again(accord, run_folder: Path) -> None:  # noqa: ANN001
+def test_report_is_written_again(accord, run_folder: Path) -> None:
     (run_folder / "report.html").unlink()
     assert accord("report", run_folder)[0] == 0
     assert (run_folder / "report.html").is_file()
@@ -179,7 +184,7 @@ def bad_file(folder: Path, name: str, content: str) -> Path:
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(
-    accord,  # noqa: ANN001
+    accord,
     tmp_path: Path,
     name: str,
     content: str,
@@ -195,22 +200,24 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_unknown_users_exit_2_and_are_named(accord, run_folder: Path, tmp_path: Path) -> None:  # noqa: ANN001
-    code, out, err = accord("recommend", run_folder, "--user", "u1", "--user", "zoe-404", "--out", tmp_path / "x.csv")
+def test_unknown_users_exit_2_and_are_named(accord, run_folder: Path, tmp_path: Path) -> None:
+    code, out, err = accord(
+        "recommend", run_folder, "--user", "u1", "--user", "zoe-404", "--out", tmp_path / "x.csv"
+    )
     assert code == 2
     assert "zoe-404" in err
     assert out == ""
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_click_twice_is_merged_and_said(accord, tmp_path: Path) -> None:  # noqa: ANN001
+def test_a_click_twice_is_merged_and_said(accord, tmp_path: Path) -> None:
     log = bad_file(tmp_path, "log.csv", "user,item\na,x\na,x\nb,y\nb,z\nc,x\n")
     code, _, err = accord("fit", log, "--out", tmp_path / "run", *FAST)
     assert code == 0
     assert "(1 repeats merged)" in err
 
 
-def test_a_taken_place_is_left_alone(accord, run_folder: Path, sim: Path) -> None:  # noqa: ANN001
+def test_a_taken_place_is_left_alone(accord, run_folder: Path, sim: Path) -> None:
     before = (run_folder / "weights.safetensors").stat().st_mtime_ns
     code, _, err = accord("fit", sim / "log.parquet", "--out", run_folder, *FAST)
     assert code == 2
@@ -218,7 +225,7 @@ def test_a_taken_place_is_left_alone(accord, run_folder: Path, sim: Path) -> Non
     assert (run_folder / "weights.safetensors").stat().st_mtime_ns == before
 
 
-def test_bad_requests_of_other_commands(accord, run_folder: Path, sim: Path, tmp_path: Path) -> None:  # noqa: ANN001
+def test_bad_requests_of_other_commands(accord, run_folder: Path, sim: Path, tmp_path: Path) -> None:
     cases = [
         (["recommend", run_folder], "No user was asked for"),
         (["recommend", run_folder, "--user", "u1", "-k", 0], "at least one item"),
@@ -229,7 +236,10 @@ def test_bad_requests_of_other_commands(accord, run_folder: Path, sim: Path, tmp
         (["evaluate", run_folder, "--truth", tmp_path / "none.csv"], "cannot be opened"),
         (["simulate", "--misclick", 0.9, "--out", tmp_path / "s"], "add up to 1"),
         (["simulate", "--users", 10, "--items", 20, "--out", tmp_path / "s"], "too many"),
-        (["compare", sim / "log.parquet", "--methods", "normal,dca", "--out", tmp_path / "c"], "did you mean 'deca'"),
+        (
+            ["compare", sim / "log.parquet", "--methods", "normal,dca", "--out", tmp_path / "c"],
+            "did you mean 'deca'",
+        ),
         (["compare", tmp_path / "none.csv", "--out", tmp_path / "c"], "cannot be opened"),
     ]
     for words, said in cases:
@@ -243,14 +253,16 @@ def test_help_is_instant_and_needs_no_torch() -> None:
     best = 9.0
     for _ in range(5):
         started = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", program, "fit", "--help"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program, "fit", "--help"], capture_output=True, text=True, check=True
+        )
         best = min(best, time.perf_counter() - started)
     assert "Example:" in done.stdout
     assert done.stdout.strip().endswith("False")
     assert best < 0.6  # 0.3 s on an idle machine; twice that where the tests share it
 
 
-def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None:  # noqa: ANN001
+def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None:
     odd = ["[bold]", "<script>alert(1)</script>", "a,b", "ü"]
     table = pa.table({"user": odd * 3, "item": ["[red]x"] * 4 + ["<b>"] * 4 + ["z"] * 3 + ["w"]})
     parquet.write_table(table, tmp_path / "log.parquet")
@@ -262,13 +274,13 @@ def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None
     assert accord("recommend", tmp_path / "run", "--user", "[bold]", "--format", "csv")[0] == 0
 
 
-def test_demo_runs_whole(accord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Simulation) -> None:  # noqa: ANN001
+def test_demo_runs_whole(accord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Simulation) -> None:
     """The demo on a smaller world and fewer epochs; `make demo` runs it in full."""
     from accord.cli import commands
 
     monkeypatch.setattr(commands, "SimulatorSettings", lambda: made.settings)
     monkeypatch.setattr(commands, "DEMO_SETTINGS", {"epochs": 2, "batch_size": 512})
-    code, out, err = accord("demo", "--out", tmp_path / "demo")
+    code, out, _err = accord("demo", "--out", tmp_path / "demo")
     assert code == 0
     assert "ndcg@20" in out
     assert "recall@20" in out

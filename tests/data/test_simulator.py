@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from accord.data.simulator import CONFORMITY, GENUINE, KINDS, MISCLICK, PROMOTION, Simulation, SimulatorSettings, simulate
+from accord.data.simulator import (
+    CONFORMITY,
+    GENUINE,
+    KINDS,
+    MISCLICK,
+    PROMOTION,
+    Simulation,
+    SimulatorSettings,
+    simulate,
+)
 from accord.errors import DataError
 
 

@@ -33,7 +33,7 @@ def test_threshold_is_the_mean_quality_of_non_clicks(made: Simulation, method: s
 def test_threshold_needs_no_validation_click(made: Simulation) -> None:
     """The held-out part of the log moves neither the weights nor the threshold, once the epoch is fixed."""
     log = made.log()
-    fixed = dict(method="normal", epochs=2, batch_size=512, restore="last", patience=0)
+    fixed = {"method": "normal", "epochs": 2, "batch_size": 512, "restore": "last", "patience": 0}
     one = Recommender(**fixed).fit(log.slice(0, 4000), valid=log.slice(4000, 500))
     other = Recommender(**fixed).fit(log.slice(0, 4000), valid=log.slice(4500, 500))
     assert one.threshold_ == other.threshold_

@@ -17,7 +17,7 @@ from accord import Recommender
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, SettingError, UnknownIdError
 
-QUICK = dict(epochs=2, batch_size=512, dims=8)
+QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
 
 
 def test_recommend_gives_ranked_unseen_items(fitted: Recommender, made: Simulation) -> None:
@@ -109,7 +109,14 @@ def test_saved_and_loaded_is_the_same(fitted: Recommender, tmp_path: Path) -> No
     assert loaded.settings == fitted.settings
     assert loaded.metrics_ == json.loads((tmp_path / "run" / "metrics.json").read_text())
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    assert names == {"config.json", "weights.safetensors", "ids.parquet", "clicks.parquet", "history.jsonl", "metrics.json"}
+    assert names == {
+        "config.json",
+        "weights.safetensors",
+        "ids.parquet",
+        "clicks.parquet",
+        "history.jsonl",
+        "metrics.json",
+    }
 
 
 def test_a_save_replaces_runs_and_nothing_else(fitted: Recommender, tmp_path: Path) -> None:
@@ -257,7 +264,11 @@ def test_evaluate_counts_what_it_leaves_out(fitted: Recommender, made: Simulatio
 
 def test_evaluate_issues_needs_its_column(fitted: Recommender, made: Simulation) -> None:
     measured = fitted.evaluate_issues(made.clicks())
-    assert set(measured["by_kind"]) == {"all", "misclick", "conformity", "promotion"} == set(measured["popularity_by_kind"])
+    assert (
+        set(measured["by_kind"])
+        == {"all", "misclick", "conformity", "promotion"}
+        == set(measured["popularity_by_kind"])
+    )
     assert measured["clicks"] == len(made.users)
     with pytest.raises(DataError, match="no column is_noise"):
         fitted.evaluate_issues(made.log())

@@ -35,7 +35,9 @@ def brute_force(scores: list[float], relevant: set[int], seen: set[int], k: int)
     open_items = [i for i in range(len(scores)) if i not in seen]
     levels = sorted({scores[i] for i in open_items}, reverse=True)
     groups = [[i for i in open_items if scores[i] == level] for level in levels]
-    orders = [sum(map(list, parts), []) for parts in itertools.product(*(itertools.permutations(g) for g in groups))]
+    orders = [
+        list(itertools.chain(*parts)) for parts in itertools.product(*(itertools.permutations(g) for g in groups))
+    ]
     values = [of_one_order(order, relevant, k) for order in orders]
     return {name: float(np.mean([value[name] for value in values])) for name in METRICS}
 
@@ -70,7 +72,9 @@ def test_a_constant_scorer_scores_as_chance(constant: float) -> None:
     """Whatever the item ids: recall@k is k / items, and relabelling the items changes nothing."""
     n_items, k = 50, 10
     for relevant in ({0, 1, 2}, {47, 48, 49}, {3, 25, 40}):
-        ours = mean_metrics(lambda users: torch.full((1, n_items), constant), task_of(relevant, set(), n_items), [k])
+        ours = mean_metrics(
+            lambda users: torch.full((1, n_items), constant), task_of(relevant, set(), n_items), [k]
+        )
         assert ours[f"recall@{k}"] == pytest.approx(k / n_items)
         misses = math.comb(n_items - 3, k) / math.comb(n_items, k)
         assert ours[f"hit@{k}"] == pytest.approx(1 - misses, abs=1e-5)

@@ -50,7 +50,12 @@ def changed(phase: Phase, before: dict[str, list[torch.Tensor]]) -> set[str]:
         ("deca-p", "both", {"target", "noise_dp"}, {"target", "noise_dn"}),
         ("deca-p", "dp", {"target", "noise_dp"}, {"target", "noise_dp"}),
         ("deca-p", "dn", {"target", "noise_dn"}, {"target", "noise_dn"}),
-        ("deca", "joint", {"target", "auxiliary", "noise_dp", "noise_dn"}, {"target", "auxiliary", "noise_dp", "noise_dn"}),
+        (
+            "deca",
+            "joint",
+            {"target", "auxiliary", "noise_dp", "noise_dn"},
+            {"target", "auxiliary", "noise_dp", "noise_dn"},
+        ),
     ],
 )
 def test_a_step_moves_only_its_own_networks(method: str, sub_tasks: str, first: set[str], second: set[str]) -> None:

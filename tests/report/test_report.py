@@ -55,7 +55,13 @@ def test_run_report_stands_alone_and_tells_the_story(fitted: Recommender, tmp_pa
     worst = fitted.find_label_issues().slice(0, 1).to_pylist()[0]
     assert worst["user"] in page.words
     assert f"{fitted.metrics_['label_issues']['flagged']:,}" in page.words
-    for words in ("Learning curves", "Label quality", "The least believable clicks", "Users with most noise", "alpha=0.5"):
+    for words in (
+        "Learning curves",
+        "Label quality",
+        "The least believable clicks",
+        "Users with most noise",
+        "alpha=0.5",
+    ):
         assert words in page.words
     assert text.count("<svg") == 3
     assert "prefers-color-scheme: dark" in text

@@ -17,7 +17,9 @@ QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
 
 
 def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> None:
-    study = Comparison(made.log(), ["normal", "deca"], seeds=2, settings=QUICK, truths=[made.truth(), made.clicks()])
+    study = Comparison(
+        made.log(), ["normal", "deca"], seeds=2, settings=QUICK, truths=[made.truth(), made.clicks()]
+    )
     started: list[tuple[str, int, int, int]] = []
     summary = compare(study, tmp_path, lambda *cell: started.append(cell))
     assert started == [("normal", 0, 1, 4), ("deca", 0, 2, 4), ("normal", 1, 3, 4), ("deca", 1, 4, 4)]
@@ -33,8 +35,18 @@ def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> N
 def test_tables() -> None:
     summary = {
         "rows": [
-            {"method": "normal", "metrics": {"ndcg@20": {"mean": 0.2, "std": 0.01}}, "seconds": 1.25, "auc_by_kind": {"all": 0.7}},
-            {"method": "deca", "metrics": {"ndcg@20": {"mean": 0.1, "std": 0.0}}, "seconds": 2.0, "auc_by_kind": {"all": 0.6}},
+            {
+                "method": "normal",
+                "metrics": {"ndcg@20": {"mean": 0.2, "std": 0.01}},
+                "seconds": 1.25,
+                "auc_by_kind": {"all": 0.7},
+            },
+            {
+                "method": "deca",
+                "metrics": {"ndcg@20": {"mean": 0.1, "std": 0.0}},
+                "seconds": 2.0,
+                "auc_by_kind": {"all": 0.6},
+            },
         ],
         "popularity_auc_by_kind": {"all": 0.5},
     }

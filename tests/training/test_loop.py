@@ -24,7 +24,7 @@ def data() -> Interactions:
     return Interactions.from_pairs(pairs // ITEMS, pairs % ITEMS, USERS, ITEMS)
 
 
-def build_with(seed: int):  # noqa: ANN201
+def build_with(seed: int):
     def build(role: str, model: str | None = None) -> nn.Module:
         with seeded(seed, role):
             return recommender_factory(model or "mf", dims=4, item_bias=False)(USERS, ITEMS)
@@ -63,7 +63,7 @@ def test_streams_depend_on_their_own_words_alone() -> None:
     assert torch.equal(torch.rand(3, generator=stream(cpu, 0, "a")), torch.rand(3, generator=stream(cpu, 0, "a")))
 
 
-def scripted(values: list[float]):  # noqa: ANN201
+def scripted(values: list[float]):
     """A validation that says what it is told to, and keeps the weights it saw."""
     seen: list[torch.Tensor] = []
 
@@ -130,9 +130,7 @@ def test_a_step_never_asks_the_device_for_a_number(method: str) -> None:
     with FakeTensorMode():
         phase = make_method(method, Denoising()).phases(build_with(0))[-1]
         optimiser = make_optimiser(phase, TrainingOptions())
-        batch = PairBatch(
-            torch.zeros(8, dtype=torch.long), torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 1)
-        )
+        batch = PairBatch(torch.zeros(8, dtype=torch.long), torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 1))
         for step in range(3):
             loss = training_step(phase, optimiser, batch, step)
         with pytest.raises(Exception, match="_local_scalar_dense"):

@@ -48,7 +48,12 @@ def _write_simulation(made: Simulation, out: Path, overwrite: bool) -> None:
 
 
 def run_fit(
-    log: Path, out: Path, values: dict[str, Any], columns: dict[str, str | None], valid: Path | None, overwrite: bool
+    log: Path,
+    out: Path,
+    values: dict[str, Any],
+    columns: dict[str, str | None],
+    valid: Path | None,
+    overwrite: bool,
 ) -> None:
     settings = make_settings(values)  # before the place is checked or a row is read
     pa.set_memory_pool(pa.system_memory_pool())  # gives back what reading took before training needs it
@@ -68,14 +73,21 @@ def _describe_fit(rec: Recommender, out: Path) -> None:
         f"({notes['merged']} repeats merged); {notes['valid']} for validation: {notes['split']}"
     )
     for phase, kept in metrics["validation"].items():
-        ui.say(f"{phase}: epoch {kept['epoch']} kept, NDCG@20 {kept.get('ndcg@20', float('nan')):.4f} on noisy validation")
+        value = f", NDCG@20 {kept['ndcg@20']:.4f} on noisy validation" if "ndcg@20" in kept else ""
+        ui.say(f"{phase}: epoch {kept['epoch']} kept{value}")
     issues = metrics["label_issues"]
     ui.say(f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise: accord audit {out}")
     ui.say(f"Report: {out / REPORT}")
 
 
 def run_recommend(
-    run: Path, users: list[str], users_file: Path | None, k: int, include_seen: bool, format_: str | None, out: Path | None
+    run: Path,
+    users: list[str],
+    users_file: Path | None,
+    k: int,
+    include_seen: bool,
+    format_: str | None,
+    out: Path | None,
 ) -> None:
     if users_file is not None:
         try:

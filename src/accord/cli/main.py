@@ -23,12 +23,16 @@ app = typer.Typer(
 )
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write.")]
-User = Annotated[str | None, typer.Option("--user", help="Column of user ids; found by itself if it has a usual name.")]
+User = Annotated[
+    str | None, typer.Option("--user", help="Column of user ids; found by itself if it has a usual name.")
+]
 Item = Annotated[str | None, typer.Option("--item", help="Column of item ids.")]
 Time = Annotated[str | None, typer.Option("--time", help="Column of times; with it, validation is by time.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any setting of Recommender, e.g. --set c0=10 --set alpha=0.5."),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Any setting of Recommender, e.g. --set c0=10 --set alpha=0.5."
+    ),
 ]
 Truths = Annotated[
     list[Path] | None,
@@ -45,12 +49,16 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     pass
 
 
-@app.command(epilog="Example: accord simulate --users 2000 --items 1000 --interactions 100000 --noise 0.3 --seed 0 --out sim")
+@app.command(
+    epilog="Example: accord simulate --users 2000 --items 1000 --interactions 100000 --noise 0.3 --seed 0 --out sim"
+)
 def simulate(
     out: Out,
     users: Annotated[int, typer.Option(help="Users.")] = 2000,
@@ -66,8 +74,8 @@ def simulate(
     """Make a click log whose every click has a known truth: log, truth and clicks as Parquet."""
     from accord.cli.commands import run_simulate
 
-    values = dict(users=users, items=items, interactions=interactions, noise=noise, seed=seed)
-    run_simulate(values | dict(misclick=misclick, conformity=conformity, promotion=promotion), out, overwrite)
+    values = {"users": users, "items": items, "interactions": interactions, "noise": noise, "seed": seed}
+    run_simulate(values | {"misclick": misclick, "conformity": conformity, "promotion": promotion}, out, overwrite)
 
 
 @app.command(epilog="Example: accord fit clicks.csv --out run --method deca-p --set c1=10")
@@ -77,7 +85,9 @@ def fit(
     user: User = None,
     item: Item = None,
     time: Time = None,
-    valid: Annotated[Path | None, typer.Option(help="Validation clicks; without it a tenth of the log is held out.")] = None,
+    valid: Annotated[
+        Path | None, typer.Option(help="Validation clicks; without it a tenth of the log is held out.")
+    ] = None,
     model: Annotated[str, typer.Option(help="mf or gmf.")] = "gmf",
     method: Annotated[str, typer.Option(help="normal, deca or deca-p.")] = "deca-p",
     epochs: Annotated[int | None, typer.Option(help="Most epochs of a phase.")] = None,
@@ -89,10 +99,10 @@ def fit(
     """Train a recommender on a click log and write a run folder with a report."""
     from accord.cli.commands import run_fit
 
-    values = _settings(settings) | dict(model=model, method=method, seed=seed, device=device)
+    values = _settings(settings) | {"model": model, "method": method, "seed": seed, "device": device}
     if epochs is not None:
         values["epochs"] = epochs
-    run_fit(log, out, values, dict(user=user, item=item, time=time), valid, overwrite)
+    run_fit(log, out, values, {"user": user, "item": item, "time": time}, valid, overwrite)
 
 
 @app.command(epilog="Example: accord recommend run --user u1 --user u2 -k 10 --format csv")
@@ -115,8 +125,12 @@ def recommend(
 def audit(
     run: Run,
     top: Annotated[int, typer.Option(help="How many of the worst clicks to show.")] = 20,
-    share: Annotated[float | None, typer.Option(help="Flag this share of the clicks instead of the rule's.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write every click with its quality here.")] = None,
+    share: Annotated[
+        float | None, typer.Option(help="Flag this share of the clicks instead of the rule's.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write every click with its quality here.")
+    ] = None,
     write_clean: Annotated[Path | None, typer.Option(help="Write the log without flagged clicks here.")] = None,
     truth: Annotated[Path | None, typer.Option(help="Clicks with is_noise, to measure the audit.")] = None,
 ) -> None:
@@ -139,7 +153,9 @@ def evaluate(
     run_evaluate(run, truth, k or [5, 20], json)
 
 
-@app.command(epilog="Example: accord compare sim/log.parquet --truth sim/truth.parquet --truth sim/clicks.parquet --out cmp")
+@app.command(
+    epilog="Example: accord compare sim/log.parquet --truth sim/truth.parquet --truth sim/clicks.parquet --out cmp"
+)
 def compare(
     log: Annotated[Path, typer.Argument(help="A click log.")],
     out: Out,
@@ -170,7 +186,7 @@ def compare(
         valid=valid,
         seeds=seeds,
         ks=k or [20],
-        columns=dict(user=user, item=item, time=time),
+        columns={"user": user, "item": item, "time": time},
         settings=_settings(settings) | {"device": device},
     )
 

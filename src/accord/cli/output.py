@@ -43,7 +43,9 @@ def write(table: pa.Table, format_: str, path: Path) -> None:
     elif format_ == "csv":
         import pyarrow.csv as csv
 
-        csv.write_csv(table, draft, csv.WriteOptions(quoting_style="needed", delimiter="\t" if path.suffix == ".tsv" else ","))
+        csv.write_csv(
+            table, draft, csv.WriteOptions(quoting_style="needed", delimiter="\t" if path.suffix == ".tsv" else ",")
+        )
     else:
         draft.write_text(as_text(table, format_), encoding="utf-8")
     draft.replace(path)

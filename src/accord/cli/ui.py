@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress as Bar, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
@@ -47,7 +48,9 @@ def training_hook(progress: Bar, label: str = "") -> Hook:
         if now.phase not in tasks:
             for task in tasks.values():
                 progress.update(task, visible=False)  # pyright: ignore[reportArgumentType]
-            words = f"{label}{now.phase} ({now.phase_number}/{now.phases})" if now.phases > 1 else f"{label}{now.phase}"
+            words = (
+                f"{label}{now.phase} ({now.phase_number}/{now.phases})" if now.phases > 1 else f"{label}{now.phase}"
+            )
             tasks[now.phase] = progress.add_task(words, total=now.epochs, note="")
         note = f"epoch {now.epoch}/{now.epochs}"
         if now.value is not None and now.best is not None:

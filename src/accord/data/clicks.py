@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from accord.data.ids import Ids, encode
 from accord.data.reading import Columns, open_table, read_log
 from accord.errors import DataError
+
+pc: Any = pyarrow.compute
+"""Its functions are made when it is imported, where type checkers do not see them."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +122,15 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
     try:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             numbers = _parsed_numbers(column)
-            column, kind = (numbers, None) if numbers is not None else (pc.cast(column, pa.timestamp("us")), pa.timestamp("us"))
+            column, kind = (
+                (numbers, None)
+                if numbers is not None
+                else (pc.cast(column, pa.timestamp("us")), pa.timestamp("us"))
+            )
         if column.null_count:
-            raise DataError(f"{column.null_count} missing times in column '{name}' of {place}; drop or fill those rows.")
+            raise DataError(
+                f"{column.null_count} missing times in column '{name}' of {place}; drop or fill those rows."
+            )
         if pa.types.is_temporal(column.type):
             return np.asarray(pc.cast(pc.cast(column, pa.timestamp("us")), pa.int64())), pa.timestamp("us")
         values = np.asarray(column)
@@ -130,7 +139,9 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
     if values.dtype.kind not in "iuf":
         raise bad
     if values.dtype.kind == "f" and np.isnan(values).any():
-        raise DataError(f"{int(np.isnan(values).sum())} missing times in column '{name}' of {place}; drop or fill those rows.")
+        raise DataError(
+            f"{int(np.isnan(values).sum())} missing times in column '{name}' of {place}; drop or fill those rows."
+        )
     return values, None
 
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from accord.errors import DataError, UnknownIdError
+
+pc: Any = pyarrow.compute
+"""Its functions are made when it is imported, where type checkers do not see them."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,9 @@ def encode(column: pa.ChunkedArray, kind: str, place: str, name: str) -> tuple[n
 def _refuse_missing(codes: pa.Array, kind: str, place: str, name: str) -> None:
     if codes.null_count:
         row = pc.index(pc.is_null(codes), True).as_py() + 1
+        many = "s" if codes.null_count > 1 else ""
         raise DataError(
-            f"{codes.null_count} missing {kind} id{'s' if codes.null_count > 1 else ''} in column '{name}' of {place} "
+            f"{codes.null_count} missing {kind} id{many} in column '{name}' of {place} "
             f"(the first in data row {row}); drop those rows or fill them in."
         )
 
@@ -106,7 +110,9 @@ def _whole_numbers(column: pa.ChunkedArray, kind: str, place: str, name: str) ->
     try:
         return pc.cast(column, pa.int64())
     except pa.ArrowException as error:
-        raise DataError(f"Column '{name}' of {place} holds fractions; {kind} ids are strings or integers.") from error
+        raise DataError(
+            f"Column '{name}' of {place} holds fractions; {kind} ids are strings or integers."
+        ) from error
 
 
 def _canonical(values: pa.Array) -> pa.Array:

@@ -39,36 +39,36 @@ class SimulatorSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    users: int = Field(2000, ge=2)
-    items: int = Field(1000, ge=10)
-    interactions: int = Field(100_000, ge=10)
-    noise: float = Field(0.3, ge=0, le=0.9)
+    users: int = Field(default=2000, ge=2)
+    items: int = Field(default=1000, ge=10)
+    interactions: int = Field(default=100_000, ge=10)
+    noise: float = Field(default=0.3, ge=0, le=0.9)
     """Expected share of clicks on items the user does not like."""
-    misclick: float = Field(0.3, ge=0, le=1)
+    misclick: float = Field(default=0.3, ge=0, le=1)
     """Share of the noise that is random slips."""
-    conformity: float = Field(0.4, ge=0, le=1)
+    conformity: float = Field(default=0.4, ge=0, le=1)
     """Share of the noise that follows the crowd."""
-    promotion: float = Field(0.3, ge=0, le=1)
+    promotion: float = Field(default=0.3, ge=0, le=1)
     """Share of the noise on promoted items."""
-    like_rate: float = Field(0.15, gt=0, lt=1)
+    like_rate: float = Field(default=0.15, gt=0, lt=1)
     """Share of the catalogue that a user likes, on average."""
-    taste_dims: int = Field(8, ge=1)
-    quality_spread: float = Field(0.5, ge=0)
+    taste_dims: int = Field(default=8, ge=1)
+    quality_spread: float = Field(default=0.5, ge=0)
     """Standard deviation of item quality, beside a taste term of 1."""
-    popularity_slope: float = Field(0.8, ge=0)
+    popularity_slope: float = Field(default=0.8, ge=0)
     """Exposure of the item of rank r is r^(−slope)."""
-    conformity_slope: float = Field(1.4, ge=0)
+    conformity_slope: float = Field(default=1.4, ge=0)
     """The crowd's pull: exposure to the power of this."""
-    promotion_spread: float = Field(1.5, ge=0)
+    promotion_spread: float = Field(default=1.5, ge=0)
     """Standard deviation of the log-normal push of promoted items."""
-    activity_spread: float = Field(0.6, ge=0)
+    activity_spread: float = Field(default=0.6, ge=0)
     """Standard deviation of the log-normal activity of users."""
-    carelessness: float = Field(10.0, gt=0)
+    carelessness: float = Field(default=10.0, gt=0)
     """Concentration of the users' own noise rates around the mean: small values, very unequal users."""
-    test_per_user: int = Field(10, ge=1)
-    test_users: int = Field(10_000, ge=1)
+    test_per_user: int = Field(default=10, ge=1)
+    test_users: int = Field(default=10_000, ge=1)
     """At most this many users have clean test pairs."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> SimulatorSettings:
@@ -136,7 +136,8 @@ def simulate(settings: SimulatorSettings | None = None, tick: Tick = lambda done
     found = items >= 0
     if found.mean() < 0.99:
         raise DataError(
-            f"{int((~found).sum())} of {len(items)} clicks found no item to fall on; add items or lower interactions."
+            f"{int((~found).sum())} of {len(items)} clicks found no item to fall on; "
+            "add items or lower interactions."
         )
     users, items, kinds = users[found], items[found], kinds[found]
     times = 1_700_000_000 + rng.integers(0, 90 * 24 * 3600, len(users))

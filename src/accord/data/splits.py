@@ -31,7 +31,9 @@ def _last_share(users: np.ndarray, order: np.ndarray, share: float) -> np.ndarra
     return mask
 
 
-def three_way(clicks: Clicks, shares: tuple[float, float], *, seed: int, by_time: bool) -> tuple[Clicks, Clicks, Clicks]:
+def three_way(
+    clicks: Clicks, shares: tuple[float, float], *, seed: int, by_time: bool
+) -> tuple[Clicks, Clicks, Clicks]:
     """Train, validation and test, e.g. ``shares=(0.1, 0.1)`` for 8:1:1."""
     valid, test = shares
     in_test = holdout_mask(clicks, test, seed=seed, by_time=by_time)

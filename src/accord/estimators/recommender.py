@@ -200,9 +200,7 @@ class Recommender:
     # -- serving ---------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def recommend(
-        self, users: Any, k: int = 10, *, exclude_seen: bool = True, items: Any = None
-    ) -> pa.Table:
+    def recommend(self, users: Any, k: int = 10, *, exclude_seen: bool = True, items: Any = None) -> pa.Table:
         """The k best items of each user as a table: user, rank, item, score (log-odds of a like).
 
         ``items`` narrows the choice to a subset of the catalogue.
@@ -246,7 +244,9 @@ class Recommender:
         self._require_fit()
         user_codes, item_codes = self.user_ids_.require(users), self.item_ids_.require(items)
         if len(user_codes) != len(item_codes):
-            raise DataError(f"{len(user_codes)} users and {len(item_codes)} items do not pair up; give as many of each.")
+            raise DataError(
+                f"{len(user_codes)} users and {len(item_codes)} items do not pair up; give as many of each."
+            )
         return _over_pairs(self._target.logits, user_codes, item_codes)
 
     @torch.no_grad()
@@ -343,7 +343,9 @@ class Recommender:
         config = folder.read_config(run, "recommender")
         settings = dict(config["settings"])
         if settings["model"] == "custom" and model is None:
-            raise DataError(f"'{run}' holds a model of your own; pass its factory: Recommender.load(path, model=…).")
+            raise DataError(
+                f"'{run}' holds a model of your own; pass its factory: Recommender.load(path, model=…)."
+            )
         name = settings.pop("model")
         rec = cls(model=model if name == "custom" and model is not None else name, **settings)
         rec._restore(run, config)
@@ -398,11 +400,19 @@ class Recommender:
         phases: dict[str, Any] = {}
         for record in self.history_:
             if self.settings.restore == "last" or record.get("is_best", True):
-                phases[record["phase"]] = {"epoch": record["epoch"], "loss": record["loss"], **record.get("valid", {})}
+                phases[record["phase"]] = {
+                    "epoch": record["epoch"],
+                    "loss": record["loss"],
+                    **record.get("valid", {}),
+                }
         issues = self.quality_[self.part_ != VALID_FILE] < self.threshold_
         return {
             "validation": phases,
-            "label_issues": {"threshold": self.threshold_, "flagged": int(issues.sum()), "share": float(issues.mean())},
+            "label_issues": {
+                "threshold": self.threshold_,
+                "flagged": int(issues.sum()),
+                "share": float(issues.mean()),
+            },
             "epochs": len(self.history_),
             "train_seconds": round(sum(r["train_seconds"] for r in self.history_), 3),
         }
@@ -421,7 +431,9 @@ class Recommender:
             raise AccordError("This recommender is not trained yet; call fit first.")
 
     def __repr__(self) -> str:
-        changed = {k: v for k, v in self.settings.model_dump().items() if v != RecommenderSettings.model_fields[k].default}
+        changed = {
+            k: v for k, v in self.settings.model_dump().items() if v != RecommenderSettings.model_fields[k].default
+        }
         shown = {"model": self.settings.model, "method": self.settings.method} | changed
         return f"Recommender({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
@@ -451,7 +463,9 @@ def _over_pairs(score: Callable[[Tensor, Tensor], Tensor], users: np.ndarray, it
     return out
 
 
-def _with_validation(clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[str, Any]) -> tuple[Clicks, np.ndarray]:
+def _with_validation(
+    clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[str, Any]
+) -> tuple[Clicks, np.ndarray]:
     """The log joined with the pairs of a validation file; pairs in both stay in training."""
     users, items, _ = match_pairs(valid, clicks.user_ids, clicks.item_ids)
     known = (users >= 0) & (items >= 0)
@@ -478,7 +492,9 @@ def _with_validation(clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[s
 
 def _clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns) -> Clicks:
     users, items = np.asarray(table["user"]), np.asarray(table["item"])
-    if len(users) and not (0 <= users.min() and users.max() < len(user_ids) and 0 <= items.min() and items.max() < len(item_ids)):
+    if len(users) and not (
+        users.min() >= 0 and users.max() < len(user_ids) and items.min() >= 0 and items.max() < len(item_ids)
+    ):
         raise DataError("The run's clicks name rows beyond its ids; the folder is damaged, fit it again.")
     times, time_type = None, None
     if columns.time:

@@ -89,20 +89,29 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 def write_ids(path: Path, users: Ids, items: Ids) -> None:
     """Both id lists in one row, so that each keeps its own type."""
-    table = pa.table({name: pa.array([ids.values], pa.list_(ids.values.type)) for name, ids in (("users", users), ("items", items))})
+    table = pa.table(
+        {
+            name: pa.array([ids.values], pa.list_(ids.values.type))
+            for name, ids in (("users", users), ("items", items))
+        }
+    )
     pyarrow.parquet.write_table(table, path)
 
 
 def read_ids(path: Path) -> tuple[Ids, Ids]:
     table = read_parquet(path, ["users", "items"])
-    return Ids(table["users"].combine_chunks().flatten(), "user"), Ids(table["items"].combine_chunks().flatten(), "item")
+    return Ids(table["users"].combine_chunks().flatten(), "user"), Ids(
+        table["items"].combine_chunks().flatten(), "item"
+    )
 
 
 def read_parquet(path: Path, names: list[str]) -> pa.Table:
     try:
         return pyarrow.parquet.read_table(path, columns=names)
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise DataError(f"'{path}' cannot be read as a table with {', '.join(names)}; fit the run again.") from error
+        raise DataError(
+            f"'{path}' cannot be read as a table with {', '.join(names)}; fit the run again."
+        ) from error
 
 
 def write_weights(path: Path, networks: dict[str, nn.Module]) -> None:

@@ -22,29 +22,29 @@ class RecommenderSettings(BaseModel):
     """The target model: mf or gmf; in Python also any callable (users, items) -> torch module."""
     method: str = "deca-p"
     """The training method: normal, deca or deca-p."""
-    dims: int = Field(32, ge=1, le=4096)
+    dims: int = Field(default=32, ge=1, le=4096)
     """Length of user and item vectors."""
     item_bias: bool = True
     """Give every item an offset of its own (the paper's models have none)."""
-    spread: float = Field(0.1, gt=0)
+    spread: float = Field(default=0.1, gt=0)
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
-    epochs: int = Field(100, ge=1)
+    epochs: int = Field(default=100, ge=1)
     """Most epochs of a phase."""
-    patience: int = Field(10, ge=0)
+    patience: int = Field(default=10, ge=0)
     """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
     restore: Literal["best", "last"] = "best"
     """Which epoch's weights to keep: the best by noisy validation, or the last."""
-    batch_size: int = Field(2048, ge=1)
+    batch_size: int = Field(default=2048, ge=1)
     """Clicks of a step; as many non-clicks are drawn."""
-    learning_rate: float = Field(3e-3, gt=0, le=1)
+    learning_rate: float = Field(default=3e-3, gt=0, le=1)
     """Adam's step size."""
-    l2: float = Field(0.06, ge=0)
+    l2: float = Field(default=0.06, ge=0)
     """The paper's λ, divided by the number of users before use (its range: 0.01 to 1000)."""
-    c0: float | None = Field(None, ge=0)
+    c0: float | None = Field(default=None, ge=0)
     """How sure a click is a true like (the paper searches 1 to 1000); by default 10 for deca, 1 for deca-p."""
-    c1: float | None = Field(None, ge=0)
+    c1: float | None = Field(default=None, ge=0)
     """How sure a sampled non-click is a true dislike (the paper searches 1 to 1000); by default 10."""
-    alpha: float = Field(0.5, ge=0, le=1)
+    alpha: float = Field(default=0.5, ge=0, le=1)
     """Weight of KL(g‖f) in DeCA and of KL(f‖f′) in DeCA(p), against the other direction."""
     sub_tasks: SubTasks = "both"
     """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
@@ -54,11 +54,11 @@ class RecommenderSettings(BaseModel):
     """Model of DeCA's auxiliary g."""
     split: Literal["auto", "time", "random"] = "auto"
     """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
-    valid_share: float = Field(0.1, gt=0, lt=0.9)
+    valid_share: float = Field(default=0.1, gt=0, lt=0.9)
     """Share of the log held out for choosing the epoch."""
-    valid_users: int = Field(10_000, ge=1)
+    valid_users: int = Field(default=10_000, ge=1)
     """At most this many users are ranked in validation."""
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     """One number from which every random stream is derived."""
     device: str = "auto"
     """auto, cpu or cuda."""

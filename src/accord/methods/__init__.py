@@ -29,4 +29,16 @@ def make_method(name: str, denoising: Denoising, auxiliary: str = "mf") -> Metho
     return METHODS[name](denoising, auxiliary)
 
 
-__all__ = ["CONSTANTS", "METHODS", "Batch", "Build", "DeCA", "DeCAp", "Denoising", "Method", "Normal", "Phase", "make_method"]
+__all__ = [
+    "CONSTANTS",
+    "METHODS",
+    "Batch",
+    "Build",
+    "DeCA",
+    "DeCAp",
+    "Denoising",
+    "Method",
+    "Normal",
+    "Phase",
+    "make_method",
+]

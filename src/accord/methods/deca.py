@@ -25,9 +25,7 @@ class DeCA:
 
         def loss(batch: Batch, step: int) -> Tensor:
             f, g = batch.logits(target), batch.logits(auxiliary)
-            return batch.mean(
-                self.denoising.losses(f, noise, batch, step) + agreement(g, f, self.denoising.alpha)
-            )
+            return batch.mean(self.denoising.losses(f, noise, batch, step) + agreement(g, f, self.denoising.alpha))
 
         networks = {"target": target, "auxiliary": auxiliary, **noise}
         return [Phase("training", networks, target="target", loss=loss, kept=("target", *noise))]

@@ -34,8 +34,8 @@ class Denoising:
         The noise model of the other sub-task is not touched: it gets no gradient, hence no update.
         """
         if self.sub_tasks == "joint":
-            logits = (batch.logits(noise[role]) for role in ("noise_dp", "noise_dn"))
-            return joint_denoising(target, *logits, batch.labels)
+            h, h_prime = batch.logits(noise["noise_dp"]), batch.logits(noise["noise_dn"])
+            return joint_denoising(target, h, h_prime, batch.labels)
         turn = ("dp", "dn")[step % 2] if self.sub_tasks == "both" else self.sub_tasks
         return denoising(
             target,

@@ -58,7 +58,7 @@ class _PairLogits(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         of_users, of_items, factors, weight, users, flat = ctx.saved_tensors
         n_users, n_items = ctx.rows
         width = of_users.shape[-1]
@@ -96,8 +96,8 @@ class FactorModel(nn.Module):
         self.users = nn.Parameter(torch.empty(n_users, dims).normal_(std=spread))
         self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=spread))
         self.item_bias = nn.Parameter(torch.zeros(n_items)) if item_bias else None
-        self.register_parameter("weight", None)
-        self.register_parameter("bias", None)
+        self.weight: nn.Parameter | None = None
+        self.bias: nn.Parameter | None = None
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         return _PairLogits.apply(  # pyright: ignore[reportReturnType]

@@ -47,7 +47,7 @@ class _Denoising(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         weight, excess, flipped, sign = ctx.saved_tensors
         weighted = grad * weight
         to_f = weighted * (1 - weight) * excess * ctx.turn if ctx.needs_input_grad[0] else None
@@ -83,7 +83,7 @@ class _KL(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         p, q, prob = ctx.saved_tensors
         to_p = grad * prob * (1 - prob) * (p - q) if ctx.needs_input_grad[0] else None
         to_q = grad * (torch.sigmoid(q) - prob) if ctx.needs_input_grad[1] else None

@@ -9,7 +9,7 @@ import math
 
 
 def probability(logit: float) -> float:
-    """sigmoid, without overflow."""
+    """sigmoid, without overflow; 1 − f is written as probability(−logit), which rounds less."""
     if logit >= 0:
         return 1 / (1 + math.exp(-logit))
     return math.exp(logit) / (1 + math.exp(logit))
@@ -27,22 +27,22 @@ def cross_entropy(f: float, label: int) -> float:
 def denoise_positives(f: float, h: float, label: int, c1: float) -> float:
     """DP: h = P(ỹ=1 | y=0) learns; P(ỹ=1 | y=1) is held at 1."""
     if label == 1:
-        return -log_probability(h) * (1 - probability(f))
-    return -log_probability(-h) * (1 - probability(f)) + c1 * probability(f)
+        return -log_probability(h) * probability(-f)
+    return -log_probability(-h) * probability(-f) + c1 * probability(f)
 
 
 def denoise_negatives(f: float, h_prime: float, label: int, c0: float) -> float:
     """DN: h′ = P(ỹ=1 | y=1) learns; P(ỹ=0 | y=0) is held at 1."""
     if label == 1:
-        return -log_probability(h_prime) * probability(f) + c0 * (1 - probability(f))
+        return -log_probability(h_prime) * probability(f) + c0 * probability(-f)
     return -log_probability(-h_prime) * probability(f)
 
 
 def joint_denoising(f: float, h: float, h_prime: float, label: int) -> float:
     """The paper's likelihood with both noise models, Eq. (likelihood)."""
     if label == 1:
-        return -(log_probability(h_prime) * probability(f) + log_probability(h) * (1 - probability(f)))
-    return -(log_probability(-h_prime) * probability(f) + log_probability(-h) * (1 - probability(f)))
+        return -(log_probability(h_prime) * probability(f) + log_probability(h) * probability(-f))
+    return -(log_probability(-h_prime) * probability(f) + log_probability(-h) * probability(-f))
 
 
 def kl_divergence(p: float, q: float) -> float:
@@ -53,5 +53,5 @@ def kl_divergence(p: float, q: float) -> float:
 
 def real_positive_probability(f: float, h: float, h_prime: float) -> float:
     liked = probability(h_prime) * probability(f)
-    disliked = probability(h) * (1 - probability(f))
+    disliked = probability(h) * probability(-f)
     return liked / (liked + disliked)

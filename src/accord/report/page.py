@@ -59,7 +59,9 @@ def write_comparison_plot(summary: dict[str, Any], path: Path) -> None:
 def _panels(summary: dict[str, Any]) -> list[str]:
     rows = summary["rows"]
     return [
-        plots.bars(name, {row["method"]: (row["metrics"][name]["mean"], row["metrics"][name]["std"]) for row in rows})
+        plots.bars(
+            name, {row["method"]: (row["metrics"][name]["mean"], row["metrics"][name]["std"]) for row in rows}
+        )
         for name in rows[0]["metrics"]
     ]
 
@@ -103,7 +105,9 @@ def _loss_curve(history: list[dict[str, Any]]) -> str:
 
 def _quality_histogram(quality: np.ndarray, threshold: float) -> str:
     counts, edges = np.histogram(quality, bins=50, range=(0, 1))
-    return plots.histogram(counts.tolist(), edges.tolist(), ("label quality (1 = clean)", "clicks"), "Label quality", threshold)
+    return plots.histogram(
+        counts.tolist(), edges.tolist(), ("label quality (1 = clean)", "clicks"), "Label quality", threshold
+    )
 
 
 def _most_noise(issues: pa.Table, column: str) -> list[dict[str, Any]]:

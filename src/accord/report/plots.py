@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 56, 14, 14, 42
@@ -42,7 +42,9 @@ class _Canvas:
         )
 
     def text(self, x: float, y: float, words: str, kind: str = "tick", anchor: str = "middle") -> None:
-        self.parts.append(f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>')
+        self.parts.append(
+            f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+        )
 
     def _axes(self, labels: tuple[str, str]) -> None:
         for value in ticks(*self.y):
@@ -60,7 +62,7 @@ class _Canvas:
 
 
 def lines(
-    series: dict[str, Sequence[tuple[float, float]]],
+    series: Mapping[str, Sequence[tuple[float, float]]],
     labels: tuple[str, str],
     title: str,
     marks: Sequence[tuple[float, float]] = (),
@@ -69,13 +71,17 @@ def lines(
     points = [p for values in series.values() for p in values]
     xs, ys = [p[0] for p in points], [p[1] for p in points]
     spread = (max(ys) - min(ys)) or abs(max(ys)) or 1
-    canvas = _Canvas((min(xs), max(xs)), (max(0.0, min(ys) - 0.05 * spread), max(ys) + 0.08 * spread), labels, title)
+    canvas = _Canvas(
+        (min(xs), max(xs)), (max(0.0, min(ys) - 0.05 * spread), max(ys) + 0.08 * spread), labels, title
+    )
     for number, (name, values) in enumerate(series.items()):
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in (canvas.at(*p) for p in values))
         canvas.parts.append(f'<polyline class="line c{number % 4}" points="{path}"/>')
         end = canvas.at(*values[-1])
         if len(series) > 1:
-            canvas.text(min(end[0], WIDTH - RIGHT - 2), end[1] - 7 - 12 * (number % 2), name, f"name t{number % 4}", "end")
+            canvas.text(
+                min(end[0], WIDTH - RIGHT - 2), end[1] - 7 - 12 * (number % 2), name, f"name t{number % 4}", "end"
+            )
     for mark in marks:
         x, y = canvas.at(*mark)
         canvas.parts.append(f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>')
