@@ -12,7 +12,9 @@ PAPER = {"item_bias": False, "spread": 0.01, "learning_rate": 1e-3, "l2": 0.1, "
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("method", "alpha", "low", "high"), [("normal", 0.5, 0.054, 0.066), ("deca", 1, 0.05, 0.075)])
+@pytest.mark.parametrize(
+    ("method", "alpha", "low", "high"), [("normal", 0.5, 0.054, 0.066), ("deca", 1, 0.05, 0.075)]
+)
 def test_paper_protocol(movielens: Path, method: str, alpha: float, low: float, high: float) -> None:
     """Published N@20: normal .059, DeCA .064; the authors' program printed .060 and .063."""
     rec = Recommender(method=method, alpha=alpha, epochs=20, patience=0, restore="last", **PAPER)

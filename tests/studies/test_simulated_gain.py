@@ -28,5 +28,7 @@ def test_deca_p_is_ahead_and_finds_the_noise(world: Simulation, tmp_path: Path) 
 
 def test_noise_hurts_normal_training(world: Simulation) -> None:
     genuine = world.log().filter(world.kinds == GENUINE)
-    noisy, clean = (Recommender(method="normal").fit(log).evaluate(world.truth(), k=[20]) for log in (world.log(), genuine))
+    noisy, clean = (
+        Recommender(method="normal").fit(log).evaluate(world.truth(), k=[20]) for log in (world.log(), genuine)
+    )
     assert clean["ndcg@20"] > 1.15 * noisy["ndcg@20"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -171,9 +173,23 @@ def test_gpu_steps_never_synchronise(data: Interactions) -> None:
     phase = make_method("deca", Denoising()).phases(lambda role, model=None: build_with(0)(role, model).cuda())[0]
     optimiser = make_optimiser(phase, TrainingOptions())
     batches = list(on_gpu.epoch(32, stream(torch.device("cuda"), 0)))
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the mode calls itself a prototype
+        torch.cuda.set_sync_debug_mode("error")
     try:
         for step, batch in enumerate(batches):
             training_step(phase, optimiser, batch, step)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_same_seed_same_bytes_on_a_gpu(data: Interactions) -> None:
+    def once() -> torch.Tensor:
+        on_gpu = Interactions.from_pairs(data.users.numpy(), data.items.numpy(), USERS, ITEMS, "cuda")
+        phases = make_method("deca", Denoising()).phases(lambda role, model=None: build_with(0)(role, model).cuda())
+        train(phases, on_gpu, TrainingOptions(epochs=5, batch_size=32))
+        return weights(phases[0].networks["target"])
+
+    assert torch.equal(once(), once())

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from accord.data.interactions import Interactions
+from accord.scatter import sum_rows
 
 Scorer = Callable[[Tensor], Tensor]
 """Scores (B, items) of a block of users (B,)."""
@@ -130,7 +131,7 @@ class _Positions:
         }
 
     def _per_user(self, values: Tensor) -> Tensor:
-        return torch.zeros(len(self.sizes), device=values.device).index_add_(0, self.rows, values.float())
+        return sum_rows(self.rows, values.float(), len(self.sizes))
 
     def _first_hit(self, k: int) -> Tensor:
         """P(the first relevant item stands at rank r), r = 1…k, for each user.

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from accord.scatter import sum_rows
+
 SPREAD = 0.1
 """Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), from where products
 of vectors take so long to grow that early stopping takes the popularity ranking for the end of training."""
@@ -63,16 +65,16 @@ class _PairLogits(torch.autograd.Function):
         n_users, n_items = ctx.rows
         width = of_users.shape[-1]
         has_item_bias, has_bias = ctx.biased
-        to_item_bias = grad.new_zeros(n_items).index_add_(0, flat, grad.reshape(-1)) if has_item_bias else None
+        to_item_bias = sum_rows(flat, grad.reshape(-1), n_items) if has_item_bias else None
         to_bias = grad.sum().view(1) if has_bias else None
         grad = grad.unsqueeze(-1)
-        to_items = grad.new_zeros(n_items, width).index_add_(0, flat, (grad * factors).view(-1, width))
+        to_items = sum_rows(flat, (grad * factors).view(-1, width), n_items)
         to_factors = _sum_over_candidates(grad, of_items)
         to_weight = None
         if weight is not None:
             to_weight = (to_factors * of_users).sum(0)
             to_factors *= weight
-        to_users = grad.new_zeros(n_users, width).index_add_(0, users, to_factors)
+        to_users = sum_rows(users, to_factors, n_users)
         return to_users, to_items, to_weight, to_item_bias, to_bias, None, None
 
 
