@@ -61,7 +61,8 @@ def run_fit(
     rec = Recommender(**settings.model_dump())
     with ui.bar() as progress:
         rec.fit(log, valid=valid, hook=ui.training_hook(progress), **columns)
-    rec.save(out, overwrite=overwrite, also=lambda draft: write_run_report(rec, draft / REPORT))
+    with ui.busy("writing the run and its report"):
+        rec.save(out, overwrite=overwrite, also=lambda draft: write_run_report(rec, draft / REPORT))
     _describe_fit(rec, out)
 
 
@@ -97,17 +98,19 @@ def run_recommend(
         users = users + [line.strip() for line in lines if line.strip()]
     if not users:
         raise SettingError("No user was asked for; give --user ID or --users-file FILE.")
-    table = Recommender.load(run).recommend(users, k=k, exclude_seen=not include_seen)
+    with ui.busy("ranking"):
+        table = Recommender.load(run).recommend(users, k=k, exclude_seen=not include_seen)
     output.emit(table, format_, out, f"Top {k} for {len(users)} user{'s' if len(users) > 1 else ''}")
 
 
 def run_audit(
     run: Path, top: int, share: float | None, out: Path | None, write_clean: Path | None, truth: Path | None
 ) -> None:
-    rec = Recommender.load(run)
-    measured = None if truth is None else rec.evaluate_issues(truth, share)
-    issues = rec.find_label_issues(share)
-    flagged = sum(issues["is_label_issue"].to_pylist())
+    with ui.busy("judging the clicks"):
+        rec = Recommender.load(run)
+        measured = None if truth is None else rec.evaluate_issues(truth, share)
+        issues = rec.find_label_issues(share)
+    flagged = int(issues["is_label_issue"].to_numpy().sum())
     if out is not None:
         output.emit(issues, None, out, "")
     else:
@@ -139,7 +142,8 @@ def _show_detection(measured: dict[str, Any]) -> None:
 def run_evaluate(run: Path, truth: Path, ks: list[int], as_json: bool) -> None:
     if min(ks) < 1:
         raise SettingError(f"k is {min(ks)}; lists have at least one item.")
-    measured = Recommender.load(run).evaluate(truth, k=ks)
+    with ui.busy("ranking"):
+        measured = Recommender.load(run).evaluate(truth, k=ks)
     if as_json:
         print(json.dumps(measured))
         return
@@ -213,8 +217,9 @@ def _remove_if_empty(out: Path, made_now: bool) -> None:
 
 
 def run_report(run: Path) -> None:
-    rec = Recommender.load(run)
-    write_run_report(rec, run / REPORT)
+    with ui.busy("writing the report"):
+        rec = Recommender.load(run)
+        write_run_report(rec, run / REPORT)
     ui.say(f"Report: {run / REPORT}")
 
 

@@ -40,9 +40,16 @@ def bar() -> Iterator[Bar]:
         yield progress
 
 
+@contextmanager
+def busy(words: str) -> Iterator[None]:
+    """A sign of life while something without steps goes on."""
+    with err.status(words):
+        yield
+
+
 def training_hook(progress: Bar, label: str = "") -> Hook:
     """A hook that shows a bar for each phase: epochs done, the metric, its best, and the time left."""
-    tasks: dict[str, object] = {}
+    tasks: dict[str, object] = {"reading": progress.add_task(f"{label}reading the log", total=None, note="")}
 
     def hook(now: Progress) -> None:
         if now.phase not in tasks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -14,29 +13,27 @@ import torch
 from torch import Tensor, nn
 
 import accord
-from accord.data.clicks import Clicks, load_clicks, match_pairs, pair_keys
-from accord.data.ids import Ids
+from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import Interactions, PairBatch
 from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import run_folder as folder
 from accord.estimators.issues import flag_share, worst_first
-from accord.estimators.settings import RecommenderSettings, make_settings
-from accord.evaluation import RankingTask, detection_by_kind, detection_metrics, flag_metrics, mean_metrics
+from accord.estimators.measuring import measure_issues, measure_ranking
+from accord.estimators.parts import TRAIN, VALID, VALID_FILE, clicks_from, over_pairs, with_validation
+from accord.estimators.settings import RecommenderSettings, make_settings, with_settings_in_signature
+from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK
 from accord.methods import make_method
 from accord.models import ModelFactory, PairModel, recommender_factory
 from accord.training import EpochRecord, Hook, resolve_device, seeded, stream, train
 
-PAIR_BLOCK = 1 << 18
-"""Pairs scored at a time."""
 NON_CLICKS = 100_000
 """Non-clicks whose mean quality is the threshold for flagging clicks."""
-TRAIN, VALID, VALID_FILE = range(3)
-"""Parts of the log: trained on, held out of it for choosing the epoch, or from a validation file."""
 
 
+@with_settings_in_signature
 class Recommender:
     """Learns preferences from clicks that cannot all be trusted.
 
@@ -106,7 +103,7 @@ class Recommender:
             part[holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)] = VALID
             self.notes_["split"] = "each user's latest clicks" if by_time else "random clicks"
         else:
-            clicks, part = _with_validation(clicks, part, valid, self.notes_)
+            clicks, part = with_validation(clicks, part, valid, self.notes_)
         self.clicks_, self.part_ = clicks, part
         self.notes_ |= {
             "users": len(self.user_ids_),
@@ -158,13 +155,13 @@ class Recommender:
         def quality(users: Tensor, items: Tensor) -> Tensor:
             return method.label_quality(self.networks_, PairBatch(users, items, one))
 
-        self.quality_ = _over_pairs(quality, self.clicks_.users, self.clicks_.items)
+        self.quality_ = over_pairs(quality, self.clicks_.users, self.clicks_.items)
         own = self.quality_[self.part_ == TRAIN]
         if not np.isfinite(own).all():
             raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
         training = self._interactions(self.part_ == TRAIN)
         users, items = training.sample_pairs(NON_CLICKS, stream(training.device, self.settings.seed, "non-clicks"))
-        self.threshold_ = float(_over_pairs(quality, users.numpy(), items.numpy()).mean(dtype=np.float64))
+        self.threshold_ = float(over_pairs(quality, users.numpy(), items.numpy()).mean(dtype=np.float64))
 
     def find_label_issues(self, share: float | None = None) -> pa.Table:
         """Every click of the log, worst first: user, item, label_quality (1 = clean) and is_label_issue.
@@ -247,7 +244,7 @@ class Recommender:
             raise DataError(
                 f"{len(user_codes)} users and {len(item_codes)} items do not pair up; give as many of each."
             )
-        return _over_pairs(self._target.logits, user_codes, item_codes)
+        return over_pairs(self._target.logits, user_codes, item_codes)
 
     @torch.no_grad()
     def similar_items(self, items: Any, k: int = 10) -> pa.Table:
@@ -280,46 +277,14 @@ class Recommender:
         stay in as misses.
         """
         self._require_fit()
-        users, items, _ = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
-        known = users >= 0
-        if not known.any():
-            raise DataError("No user of the truth is known to the model; are these the same ids as in the log?")
-        reachable = known & (items >= 0)
-        missed = np.bincount(users[known & ~reachable], minlength=len(self.user_ids_))
-        task = RankingTask.from_pairs(users[reachable], items[reachable], [self._seen()], missed=missed)
-        return mean_metrics(self._target.scores, task, list(k)) | {
-            "users": len(task.users),
-            "pairs": int(known.sum()),
-            "unknown_user_pairs": int((~known).sum()),
-            "unknown_items": int((known & ~reachable).sum()),
-        }
+        pairs = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
+        return measure_ranking(self._target.scores, pairs, self._seen(), k)
 
     def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
         """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
         self._require_fit()
-        users, items, table = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
-        if "is_noise" not in table.column_names:
-            raise DataError(f"The truth has no column is_noise (it has {', '.join(table.column_names)}).")
-        clicks, quality, flagged = self._judged(share)
-        keys = clicks.keys
-        wanted = pair_keys(users, items, len(self.item_ids_))
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        known = (users >= 0) & (items >= 0) & (keys[at] == wanted)
-        if not known.any():
-            raise DataError("No pair of the truth is a click of the log; are these the same ids?")
-        noise = _as_bool(table["is_noise"])[known]
-        at = at[known]
-        popularity = np.bincount(clicks.items)[clicks.items[at]].astype(float)
-        kinds = np.asarray(table["kind"].to_pylist())[known] if "kind" in table.column_names else "noise"
-        kinds = np.where(noise, kinds, "clean")
-        return {
-            **detection_metrics(quality[at], noise),
-            **flag_metrics(flagged[at], noise),
-            "clicks": int(known.sum()),
-            "noise_share": float(noise.mean()),
-            "by_kind": detection_by_kind(quality[at], kinds, "clean"),
-            "popularity_by_kind": detection_by_kind(popularity, kinds, "clean"),
-        }
+        pairs = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
+        return measure_issues(pairs, *self._judged(share))
 
     # -- keeping ---------------------------------------------------------------------------------------
 
@@ -385,7 +350,7 @@ class Recommender:
         self.notes_, self.threshold_ = config["log"], float(config["threshold"])
         names = ["user", "item", "count", "part", "label_quality"] + (["time"] if self.columns_.time else [])
         table = folder.read_parquet(run / folder.CLICKS, names)
-        self.clicks_ = _clicks_from(table, self.user_ids_, self.item_ids_, self.columns_)
+        self.clicks_ = clicks_from(table, self.user_ids_, self.item_ids_, self.columns_)
         self.part_, self.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
         roles = {"noise_dp": self.settings.noise_model, "noise_dn": self.settings.noise_model, "target": None}
         self.networks_ = {role: self._build(role, roles[role]) for role in config["networks"]}
@@ -436,79 +401,3 @@ class Recommender:
         }
         shown = {"model": self.settings.model, "method": self.settings.method} | changed
         return f"Recommender({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
-
-
-def _show_settings_in_signature() -> None:
-    """`help(Recommender)` and editors list every setting; the settings class stays their one home."""
-    fields = RecommenderSettings.model_fields
-    keywords = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
-        for name, field in fields.items()
-        if name not in ("model", "method")
-    ]
-    first = list(inspect.signature(Recommender).parameters.values())[:2]
-    Recommender.__signature__ = inspect.Signature([*first, *keywords])  # pyright: ignore
-
-
-_show_settings_in_signature()
-
-
-def _over_pairs(score: Callable[[Tensor, Tensor], Tensor], users: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """Apply a function of pairs block by block."""
-    out = np.empty(len(users), np.float32)
-    for start in range(0, len(users), PAIR_BLOCK):
-        rows = slice(start, start + PAIR_BLOCK)
-        pairs = (torch.from_numpy(codes[rows].astype(np.int64)) for codes in (users, items))
-        out[rows] = score(*pairs).float().numpy()
-    return out
-
-
-def _with_validation(
-    clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[str, Any]
-) -> tuple[Clicks, np.ndarray]:
-    """The log joined with the pairs of a validation file; pairs in both stay in training."""
-    users, items, _ = match_pairs(valid, clicks.user_ids, clicks.item_ids)
-    known = (users >= 0) & (items >= 0)
-    keys = np.setdiff1d(pair_keys(users[known], items[known], len(clicks.item_ids)), clicks.keys)
-    if not len(keys):
-        raise DataError("No validation pair has a known user and item that is not in the log already.")
-    notes |= {"split": "a validation file", "valid_left_out": int(len(users) - len(keys))}
-    merged = np.concatenate([clicks.keys, keys])
-    order = np.argsort(merged, kind="stable")
-    parts = np.concatenate([part, np.full(len(keys), VALID_FILE, np.int8)])[order]
-    n_items, times = len(clicks.item_ids), clicks.times
-    joined = Clicks(
-        users=(merged[order] // n_items).astype(np.int32),
-        items=(merged[order] % n_items).astype(np.int32),
-        user_ids=clicks.user_ids,
-        item_ids=clicks.item_ids,
-        counts=np.concatenate([clicks.counts, np.ones(len(keys), np.uint8)])[order],
-        times=None if times is None else np.concatenate([times, np.zeros(len(keys), times.dtype)])[order],
-        columns=clicks.columns,
-        time_type=clicks.time_type,
-    )
-    return joined, parts
-
-
-def _clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns) -> Clicks:
-    users, items = np.asarray(table["user"]), np.asarray(table["item"])
-    if len(users) and not (
-        users.min() >= 0 and users.max() < len(user_ids) and items.min() >= 0 and items.max() < len(item_ids)
-    ):
-        raise DataError("The run's clicks name rows beyond its ids; the folder is damaged, fit it again.")
-    times, time_type = None, None
-    if columns.time:
-        column = table["time"]
-        time_type = column.type if pa.types.is_temporal(column.type) else None
-        times = np.asarray(column.cast(pa.int64()) if time_type else column)
-    return Clicks(users, items, user_ids, item_ids, np.asarray(table["count"]), times, columns, time_type)
-
-
-def _as_bool(column: pa.ChunkedArray) -> np.ndarray:
-    """is_noise as booleans, whether it came as true/false, 1/0 or text."""
-    values = [str(value).strip().lower() for value in column.unique().to_pylist()]
-    meaning = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
-    unknown = [value for value in values if value not in meaning]
-    if unknown:
-        raise DataError(f"Column is_noise holds '{unknown[0]}'; it must be true or false.")
-    return np.array([meaning[str(value).strip().lower()] for value in column.to_pylist()])

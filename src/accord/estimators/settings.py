@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import inspect
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -11,6 +12,8 @@ from accord.methods import CONSTANTS, METHODS, Denoising
 from accord.methods.denoising import SubTasks
 from accord.models import RECOMMENDERS
 from accord.training import TrainingOptions
+
+T = TypeVar("T")
 
 
 class RecommenderSettings(BaseModel):
@@ -105,3 +108,15 @@ def make_settings(values: dict[str, Any]) -> RecommenderSettings:
 def _require(name: str, value: str, known: list[str]) -> None:
     if value not in known:
         raise SettingError(f"Unknown {name} '{value}': {nearest(value, known)}")
+
+
+def with_settings_in_signature(cls: type[T]) -> type[T]:
+    """`help` and editors list every setting of an estimator; the settings class stays their one home."""
+    first = list(inspect.signature(cls).parameters.values())[:2]
+    keywords = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
+        for name, field in RecommenderSettings.model_fields.items()
+        if name not in {parameter.name for parameter in first}
+    ]
+    cls.__signature__ = inspect.Signature([*first, *keywords])  # pyright: ignore[reportAttributeAccessIssue]
+    return cls

@@ -1,0 +1,72 @@
+"""The parts of a log that a recommender holds, and functions over many pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from accord.data.clicks import Clicks, match_pairs, pair_keys
+from accord.data.ids import Ids
+from accord.data.reading import Columns
+from accord.errors import DataError
+
+PAIR_BLOCK = 1 << 18
+"""Pairs scored at a time."""
+TRAIN, VALID, VALID_FILE = range(3)
+"""Parts of the log: trained on, held out of it for choosing the epoch, or from a validation file."""
+
+
+def over_pairs(score: Callable[[Tensor, Tensor], Tensor], users: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """Apply a function of pairs block by block."""
+    out = np.empty(len(users), np.float32)
+    for start in range(0, len(users), PAIR_BLOCK):
+        rows = slice(start, start + PAIR_BLOCK)
+        pairs = (torch.from_numpy(codes[rows].astype(np.int64)) for codes in (users, items))
+        out[rows] = score(*pairs).float().numpy()
+    return out
+
+
+def with_validation(
+    clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[str, Any]
+) -> tuple[Clicks, np.ndarray]:
+    """The log joined with the pairs of a validation file; pairs in both stay in training."""
+    users, items, _ = match_pairs(valid, clicks.user_ids, clicks.item_ids)
+    known = (users >= 0) & (items >= 0)
+    keys = np.setdiff1d(pair_keys(users[known], items[known], len(clicks.item_ids)), clicks.keys)
+    if not len(keys):
+        raise DataError("No validation pair has a known user and item that is not in the log already.")
+    notes |= {"split": "a validation file", "valid_left_out": int(len(users) - len(keys))}
+    merged = np.concatenate([clicks.keys, keys])
+    order = np.argsort(merged, kind="stable")
+    parts = np.concatenate([part, np.full(len(keys), VALID_FILE, np.int8)])[order]
+    n_items, times = len(clicks.item_ids), clicks.times
+    joined = Clicks(
+        users=(merged[order] // n_items).astype(np.int32),
+        items=(merged[order] % n_items).astype(np.int32),
+        user_ids=clicks.user_ids,
+        item_ids=clicks.item_ids,
+        counts=np.concatenate([clicks.counts, np.ones(len(keys), np.uint8)])[order],
+        times=None if times is None else np.concatenate([times, np.zeros(len(keys), times.dtype)])[order],
+        columns=clicks.columns,
+        time_type=clicks.time_type,
+    )
+    return joined, parts
+
+
+def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns) -> Clicks:
+    users, items = np.asarray(table["user"]), np.asarray(table["item"])
+    if len(users) and not (
+        users.min() >= 0 and users.max() < len(user_ids) and items.min() >= 0 and items.max() < len(item_ids)
+    ):
+        raise DataError("The run's clicks name rows beyond its ids; the folder is damaged, fit it again.")
+    times, time_type = None, None
+    if columns.time:
+        column = table["time"]
+        time_type = column.type if pa.types.is_temporal(column.type) else None
+        times = np.asarray(column.cast(pa.int64()) if time_type else column)
+    return Clicks(users, items, user_ids, item_ids, np.asarray(table["count"]), times, columns, time_type)
