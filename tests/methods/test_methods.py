@@ -10,7 +10,7 @@ from torch import nn
 
 from accord.data.interactions import PairBatch
 from accord.errors import SettingError
-from accord.methods import METHODS, Denoising, Phase, make_method
+from accord.methods import METHODS, Clock, Denoising, Phase, make_method
 from accord.models import recommender_factory
 from accord.objectives import binary_reference as plain
 from accord.training import TrainingOptions, seeded, training_step
@@ -64,7 +64,7 @@ def test_a_step_moves_only_its_own_networks(method: str, sub_tasks: str, first: 
     optimiser = make_optimiser(phase, TrainingOptions(weight_decay=1e-3))
     for step, expected in enumerate((first, second, first, second)):
         before = snapshot(phase)
-        training_step(phase, optimiser, batch(step), step)
+        training_step(phase, optimiser, batch(step), Clock(step))
         assert changed(phase, before) == expected
 
 
@@ -76,7 +76,7 @@ def test_the_prior_is_frozen_and_of_another_seed() -> None:
     before = [p.detach().clone() for p in prior.parameters()]
     optimiser = make_optimiser(phase, TrainingOptions())
     for step in range(4):
-        training_step(phase, optimiser, batch(step), step)
+        training_step(phase, optimiser, batch(step), Clock(step))
     assert all(torch.equal(old, new) for old, new in zip(before, prior.parameters(), strict=True))
     assert all(p.grad is None for p in prior.parameters())
 
@@ -112,12 +112,12 @@ def test_the_losses_are_the_papers(alpha: float, step: int) -> None:
 
     deca = make_method("deca", denoising).phases(build)[0]
     nets = deca.networks
-    assert deca.loss(data, step).item() == pytest.approx(
+    assert deca.loss(data, Clock(step)).item() == pytest.approx(
         expected(nets["target"], nets[noise_role], nets["auxiliary"], True), rel=1e-5
     )
     prior_phase, deca_p = make_method("deca-p", denoising).phases(build)
     nets = deca_p.networks
-    assert deca_p.loss(data, step).item() == pytest.approx(
+    assert deca_p.loss(data, Clock(step)).item() == pytest.approx(
         expected(nets["target"], nets[noise_role], prior_phase.networks["prior"], False), rel=1e-5
     )
 
@@ -126,7 +126,7 @@ def test_normal_loss_is_cross_entropy() -> None:
     phase = make_method("normal", Denoising()).phases(build)[0]
     target = phase.networks["target"]
     expected = reference_loss(lambda u, i, y: plain.cross_entropy(logit(target, u, i), y), batch())
-    assert phase.loss(batch(), 0).item() == pytest.approx(expected, rel=1e-5)
+    assert phase.loss(batch(), Clock(0)).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_weight_decay_is_the_l2_term_of_the_target_alone() -> None:
@@ -144,7 +144,7 @@ def test_label_quality() -> None:
         nets = {role: net for phase in method.phases(build) for role, net in phase.networks.items()}
         quality = method.label_quality(nets, data)
         for k, (u, i) in enumerate([(1, 3), (2, 4)]):
-            f = logit(nets["target"], u, i)
+            f = logit(method.target(nets), u, i)
             expected = plain.probability(f)
             if name == "deca":
                 h, h_prime = logit(nets["noise_dp"], u, i), logit(nets["noise_dn"], u, i)

@@ -12,12 +12,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from accord.data.interactions import Interactions, PairBatch
 from accord.errors import AccordError, SettingError
-from accord.methods import METHODS, Denoising, make_method
+from accord.methods import METHODS, Clock, Denoising, make_method
 from accord.models import recommender_factory
 from accord.training import Progress, TrainingOptions, derive, resolve_device, seeded, stream, train, training_step
 from accord.training.loop import make_optimiser
 
 USERS, ITEMS = 30, 20
+TRAINED = [name for name in METHODS if name != "popularity"]
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +42,10 @@ def weights(network: nn.Module) -> torch.Tensor:
 def run(data: Interactions, seed: int = 0, method: str = "deca-p", epochs: int = 3) -> torch.Tensor:
     phases = make_method(method, Denoising()).phases(build_with(seed))
     train(phases, data, TrainingOptions(epochs=epochs, batch_size=32, seed=seed))
-    return weights(phases[-1].networks["target"])
+    return torch.cat([weights(phase.networks[phase.target]) for phase in phases])
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", TRAINED)
 def test_same_seed_same_bytes(data: Interactions, method: str) -> None:
     assert torch.equal(run(data, 1, method), run(data, 1, method))
     assert not torch.equal(run(data, 1, method), run(data, 2, method))
@@ -126,7 +127,7 @@ def test_progress_tells_phase_epoch_and_metric(data: Interactions) -> None:
     }
 
 
-@pytest.mark.parametrize("method", list(METHODS))
+@pytest.mark.parametrize("method", TRAINED)
 def test_a_step_never_asks_the_device_for_a_number(method: str) -> None:
     """Fake tensors have no values: reading one on the host would raise here as it would stall a GPU."""
     with FakeTensorMode():
@@ -134,7 +135,7 @@ def test_a_step_never_asks_the_device_for_a_number(method: str) -> None:
         optimiser = make_optimiser(phase, TrainingOptions())
         batch = PairBatch(torch.zeros(8, dtype=torch.long), torch.zeros(2, 8, dtype=torch.long), torch.zeros(2, 1))
         for step in range(3):
-            loss = training_step(phase, optimiser, batch, step)
+            loss = training_step(phase, optimiser, batch, Clock(step))
         with pytest.raises(Exception, match="_local_scalar_dense"):
             loss.item()
 
@@ -178,7 +179,7 @@ def test_gpu_steps_never_synchronise(data: Interactions) -> None:
         torch.cuda.set_sync_debug_mode("error")
     try:
         for step, batch in enumerate(batches):
-            training_step(phase, optimiser, batch, step)
+            training_step(phase, optimiser, batch, Clock(step))
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+Negatives = Literal["uniform", "popularity"]
 BITMAP_LIMIT = 1 << 27
 """Largest users × items for which membership is one look into a table of bytes (128 MiB)."""
 REDRAWS = 2
@@ -25,11 +27,17 @@ class PairBatch:
     users: Tensor
     items: Tensor
     labels: Tensor
+    rows: Tensor | None = None
+    """The distinct users of a batch of whole rows, for models that read a user's row; and ``position``, the
+    place of each of ``users`` among them."""
+    position: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.users)
 
     def logits(self, network: nn.Module) -> Tensor:
+        if self.rows is not None and getattr(network, "reads_rows", False):
+            return network.logits_of_rows(self.rows, self.position, self.items)  # pyright: ignore[reportCallIssue]
         return network.logits(self.users, self.items)  # pyright: ignore[reportCallIssue]
 
     def mean(self, losses: Tensor) -> Tensor:
@@ -98,11 +106,13 @@ class Interactions:
         table[self.users.long() * self.n_items + self.items] = True
         return table
 
-    def sample_negatives(self, users: Tensor, generator: torch.Generator) -> Tensor:
-        """For each user an item drawn uniformly from those the user has not clicked."""
+    def sample_negatives(
+        self, users: Tensor, generator: torch.Generator, negatives: Negatives = "uniform"
+    ) -> Tensor:
+        """For each user an item drawn from those the user has not clicked, uniformly or by popularity."""
         bitmap = self._bitmap
-        if bitmap is None:
-            return self._draw_exactly(users, generator)
+        if bitmap is None or negatives == "popularity":
+            return self._draw_exactly(users, generator, negatives)
         base = users.int() * self.n_items
         drawn = torch.randint(self.n_items, users.shape, generator=generator, dtype=torch.int32)
         again = bitmap.index_select(0, base + drawn).nonzero().squeeze(1)
@@ -113,38 +123,99 @@ class Interactions:
         drawn[again] = self._draw_exactly(users[again], generator).int()
         return drawn.long()
 
-    def _draw_exactly(self, users: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw r below the number of unclicked items and find the r-th of them by bisection.
+    @cached_property
+    def _popularity_sums(self) -> tuple[Tensor, Tensor]:
+        """Clicks of all items before each item; and, for each clicked entry, of the user's clicked items before it.
 
-        With c_0 < c_1 < … the user's clicked items, c_j − j items before c_j are unclicked, so the r-th
-        unclicked one is r + #{j : c_j − j ≤ r}. No rejection, and no number travels to the host.
+        An item nobody clicked counts as one click, so that there is always something to draw.
+        """
+        weight = self.popularity.clamp(min=1)
+        before = torch.cat([weight.new_zeros(1), weight.cumsum(0)])
+        own = weight[self.items.long()]
+        running = own.cumsum(0) - own
+        first = self.starts[:-1].clamp(max=max(len(self) - 1, 0))
+        return before, running - running[first].repeat_interleave(self.degrees)
+
+    def _draw_exactly(self, users: Tensor, generator: torch.Generator, negatives: Negatives = "uniform") -> Tensor:
+        """Draw a point on the line of unclicked weight and find its item by bisection in the user's own row.
+
+        Let C(i) be the weight of all items before i, and P_j that of the user's clicked items before c_j, the
+        j-th. Then C(c_j) − P_j is the unclicked weight before c_j, so the item at unclicked weight r is the one
+        at r + P_m of all weight, where m counts the j with C(c_j) − P_j ≤ r. With equal weights C(i) = i and
+        P_j = j. No rejection, and no number travels to the host.
         """
         users = users.long()
         first = self.starts[users]
         degree = self.starts[users + 1] - first
-        unclicked = self.n_items - degree
+        last = max(len(self) - 1, 0)
+        before = after = None
+        if negatives == "popularity":
+            before, after = self._popularity_sums
+            ends = (first + degree - 1).clamp(min=0)
+            own = after[ends] + self.popularity.clamp(min=1)[self.items[ends].long()]
+            total = before[-1] - torch.where(degree > 0, own, 0)
+        else:
+            total = self.n_items - degree
         uniform = torch.rand(users.shape, generator=generator, device=self.device, dtype=torch.float64)
-        rank = (uniform * unclicked).long().clamp_(max=self.n_items - 1)
-        low, high = torch.zeros_like(rank), degree
-        last = len(self) - 1
+        point = torch.minimum((uniform * total).long(), (total - 1).clamp(min=0))
+        low, high = torch.zeros_like(point), degree
         for _ in range(self._search_rounds):
             middle = (low + high) >> 1
-            before = self.items[(first + middle).clamp_(max=last)] - middle <= rank
+            at = (first + middle).clamp_(max=last)
+            item = self.items[at].long()
+            reached = (item - middle if before is None else before[item] - after[at]) <= point  # pyright: ignore
             open_ = low < high
-            low = torch.where(open_ & before, middle + 1, low)
-            high = torch.where(open_ & ~before, middle, high)
-        return (rank + low).clamp_(max=self.n_items - 1)
+            low = torch.where(open_ & reached, middle + 1, low)
+            high = torch.where(open_ & ~reached, middle, high)
+        if before is None or after is None:
+            return (point + low).clamp_(max=self.n_items - 1)
+        at = (first + low - 1).clamp_(min=0)
+        skipped = torch.where(
+            low > 0, after[at] + before[self.items[at].long() + 1] - before[self.items[at].long()], 0
+        )
+        return (torch.searchsorted(before, point + skipped, right=True) - 1).clamp_(0, self.n_items - 1)
 
-    def epoch(self, batch_size: int, generator: torch.Generator) -> Iterator[PairBatch]:
-        """Every click once in random order, each with a fresh negative; users without one are left out."""
+    def epoch(
+        self,
+        batch_size: int,
+        generator: torch.Generator,
+        *,
+        negatives: Negatives = "uniform",
+        by_rows: bool = False,
+    ) -> Iterator[PairBatch]:
+        """Every click once in random order, each with a fresh negative; users without one are left out.
+
+        With ``by_rows`` a batch is whole rows: users in random order, as many as have about ``batch_size`` clicks.
+        """
+        if by_rows:
+            yield from self._row_epoch(batch_size, generator, negatives)
+            return
         labels = torch.tensor([[1.0], [0.0]], device=self.device)
         order = self._order(generator)
         step = max(batch_size, CHUNK // batch_size * batch_size)
         for chunk in order.split(step):
             users = self.users.index_select(0, chunk).long()
-            items = torch.stack([self.items.index_select(0, chunk).long(), self.sample_negatives(users, generator)])
+            clicked = self.items.index_select(0, chunk).long()
+            items = torch.stack([clicked, self.sample_negatives(users, generator, negatives)])
             for k in range(0, len(users), batch_size):
                 yield PairBatch(users[k : k + batch_size], items[:, k : k + batch_size].contiguous(), labels)
+
+    def _row_epoch(self, batch_size: int, generator: torch.Generator, negatives: Negatives) -> Iterator[PairBatch]:
+        labels = torch.tensor([[1.0], [0.0]], device=self.device)
+        some = ((self.degrees > 0) & ~self.full_users).nonzero().squeeze(1)
+        order = some[torch.randperm(len(some), generator=generator, device=self.device)]
+        filled = self.degrees[order].cumsum(0)
+        # A batch ends where the running number of clicks passes a multiple of its size: one transfer an epoch.
+        marks = torch.arange(batch_size, int(filled[-1]) if len(filled) else 0, batch_size, device=self.device)
+        ends = torch.searchsorted(filled, marks).add_(1).unique().tolist()
+        for start, end in zip([0, *ends], [*ends, len(order)], strict=True):
+            rows = order[start:end]
+            if not len(rows):
+                continue
+            position, clicked, _ = self.rows_of(rows)
+            users = rows[position]
+            items = torch.stack([clicked, self.sample_negatives(users, generator, negatives)])
+            yield PairBatch(users, items, labels, rows, position)
 
     def sample_pairs(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Non-clicks: users as often as they click, each with an item drawn from those left unclicked."""

@@ -25,7 +25,6 @@ from accord.estimators.parts import TRAIN, VALID, VALID_FILE, clicks_from, over_
 from accord.estimators.settings import RecommenderSettings, make_settings, with_settings_in_signature
 from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK
-from accord.methods import make_method
 from accord.models import ModelFactory, PairModel, recommender_factory
 from accord.training import EpochRecord, Hook, resolve_device, seeded, stream, train
 
@@ -78,9 +77,7 @@ class Recommender:
         device = resolve_device(self.settings.device)
         training = self._interactions(self.part_ == TRAIN, device)
         task = self._validation_task(training)
-        phases = make_method(self.settings.method, self.settings.denoising(), self.settings.auxiliary).phases(
-            lambda role, model=None: self._build(role, model).to(device)
-        )
+        phases = self.settings.make_method().phases(lambda role, model=None: self._build(role, model, training))
         self.history_: list[EpochRecord] = train(
             phases,
             training,
@@ -129,8 +126,8 @@ class Recommender:
             seed=self.settings.seed,
         )
 
-    def _build(self, role: str, model: str | None = None) -> nn.Module:
-        """The network of a role, seeded for that role alone."""
+    def _build(self, role: str, model: str | None, training: Interactions) -> nn.Module:
+        """The network of a role, seeded for that role alone, on the device of the training clicks."""
         chosen = model or self._factory or self.settings.model
         settings = self.settings
         factory = recommender_factory(
@@ -143,13 +140,16 @@ class Recommender:
                 f"{type(network).__name__} cannot be trained: a model is a torch.nn.Module with the methods "
                 "logits(users, items) and scores(users)."
             )
+        network.to(training.device)
+        if hasattr(network, "bind"):
+            network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
         return network
 
     # -- noise -----------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _judge_clicks(self) -> None:
-        method = make_method(self.settings.method, self.settings.denoising(), self.settings.auxiliary)
+        method = self.settings.make_method()
         one = torch.ones(1)
 
         def quality(users: Tensor, items: Tensor) -> Tensor:
@@ -352,8 +352,12 @@ class Recommender:
         table = folder.read_parquet(run / folder.CLICKS, names)
         self.clicks_ = clicks_from(table, self.user_ids_, self.item_ids_, self.columns_)
         self.part_, self.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
-        roles = {"noise_dp": self.settings.noise_model, "noise_dn": self.settings.noise_model, "target": None}
-        self.networks_ = {role: self._build(role, roles[role]) for role in config["networks"]}
+        noise_model = self.settings.noise_model
+        models = {"noise_dp": noise_model, "noise_dn": noise_model}
+        if self.settings.method == "popularity":
+            models["target"] = "popularity"
+        training = self._interactions(self.part_ == TRAIN)
+        self.networks_ = {role: self._build(role, models.get(role), training) for role in config["networks"]}
         folder.read_weights(run / folder.WEIGHTS, self.networks_)
         for network in self.networks_.values():
             network.requires_grad_(False).eval()
@@ -384,7 +388,7 @@ class Recommender:
 
     @property
     def _target(self) -> Any:
-        return self.networks_["target"]
+        return self.settings.make_method().target(self.networks_)
 
     def _seen(self) -> Interactions:
         if getattr(self, "_seen_cache", None) is None:

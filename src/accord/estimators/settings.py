@@ -8,9 +8,9 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from accord.errors import SettingError, nearest
-from accord.methods import CONSTANTS, METHODS, Denoising
+from accord.methods import CONSTANTS, METHODS, Denoising, Method, make_method
 from accord.methods.denoising import SubTasks
-from accord.models import RECOMMENDERS
+from accord.models import NOISE_MODELS, RECOMMENDERS
 from accord.training import TrainingOptions
 
 T = TypeVar("T")
@@ -22,11 +22,11 @@ class RecommenderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
 
     model: str = "gmf"
-    """The target model: mf or gmf; in Python also any callable (users, items) -> torch module."""
+    """The target model: mf, gmf, neumf, cdae or lightgcn; in Python also any callable (users, items) -> module."""
     method: str = "deca-p"
-    """The training method: normal, deca or deca-p."""
-    dims: int = Field(default=32, ge=1, le=4096)
-    """Length of user and item vectors."""
+    """The training method: normal, wbpr, t-ce, r-ce, ensemble, deca, deca-p or popularity."""
+    dims: int | None = Field(default=None, ge=1, le=4096)
+    """Length of user and item vectors; by default 32, and 64 for lightgcn."""
     item_bias: bool = True
     """Give every item an offset of its own (the paper's models have none)."""
     spread: float = Field(default=0.1, gt=0)
@@ -55,6 +55,12 @@ class RecommenderSettings(BaseModel):
     """Model of the two noise models h and h′."""
     auxiliary: str = "mf"
     """Model of DeCA's auxiliary g."""
+    drop_rate: float = Field(default=0.1, ge=0, lt=1)
+    """T-CE: the share of clicks left out in the end (the paper searches 0.05, 0.1, 0.2)."""
+    ramp_epochs: int = Field(default=10, ge=1)
+    """T-CE: epochs until that share is reached."""
+    beta: float = Field(default=0.25, ge=0)
+    """R-CE: how strongly believed examples count more."""
     split: Literal["auto", "time", "random"] = "auto"
     """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
     valid_share: float = Field(default=0.1, gt=0, lt=0.9)
@@ -77,8 +83,18 @@ class RecommenderSettings(BaseModel):
             seed=self.seed,
         )
 
+    def make_method(self) -> Method:
+        return make_method(
+            self.method,
+            self.denoising(),
+            self.auxiliary,
+            drop_rate=self.drop_rate,
+            ramp_epochs=self.ramp_epochs,
+            beta=self.beta,
+        )
+
     def denoising(self) -> Denoising:
-        c0, c1 = CONSTANTS[self.method]
+        c0, c1 = CONSTANTS.get(self.method, (0.0, 0.0))
         return Denoising(
             c0=c0 if self.c0 is None else self.c0,
             c1=c1 if self.c1 is None else self.c1,
@@ -99,8 +115,9 @@ def make_settings(values: dict[str, Any]) -> RecommenderSettings:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         raise SettingError(f"Setting '{name}': {first['msg']} (it was {first['input']!r}).") from error
-    for name in ("model", "noise_model", "auxiliary"):
-        _require(name, getattr(settings, name), [*RECOMMENDERS, *(["custom"] if name == "model" else [])])
+    _require("model", settings.model, [*RECOMMENDERS, "custom"])
+    _require("auxiliary", settings.auxiliary, list(RECOMMENDERS))
+    _require("noise_model", settings.noise_model, list(NOISE_MODELS))
     _require("method", settings.method, list(METHODS))
     return settings
 

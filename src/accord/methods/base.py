@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
 
 class Batch(Protocol):
     """Examples of any task: what the methods need to know of them."""
+
+    def __len__(self) -> int: ...
 
     @property
     def labels(self) -> Tensor:
@@ -30,8 +32,17 @@ class Batch(Protocol):
         ...
 
 
-Loss = Callable[[Batch, int], Tensor]
-"""The loss of a batch at a step; a pure function of the phase's networks and the batch."""
+class Clock(NamedTuple):
+    """When a step happens: steps and whole epochs done so far in its phase."""
+
+    step: int
+    epoch: int = 0
+
+
+Loss = Callable[[Batch, Clock], Tensor]
+"""The loss of a batch; a pure function of the phase's networks, the batch and the clock."""
+Negatives = Literal["uniform", "popularity"]
+"""How non-clicks are drawn from the items a user has not clicked."""
 
 
 class Build(Protocol):
@@ -52,6 +63,7 @@ class Phase:
     loss: Loss
     kept: tuple[str, ...]
     """Networks whose best weights are restored at the end."""
+    negatives: Negatives = "uniform"
 
 
 class Method(Protocol):
@@ -59,6 +71,10 @@ class Method(Protocol):
 
     def phases(self, build: Build) -> list[Phase]:
         """What to train, in order."""
+        ...
+
+    def target(self, networks: dict[str, nn.Module]) -> nn.Module:
+        """What recommends, made of the networks that were kept."""
         ...
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from accord.methods.base import Batch, Build, Phase
+from accord.methods.base import Batch, Build, Clock, Phase
 from accord.methods.denoising import Denoising
 from accord.objectives import agreement, real_positive_probability
 
@@ -23,12 +23,17 @@ class DeCA:
         target, auxiliary = build("target"), build("auxiliary", self.auxiliary)
         noise = self.denoising.noise_networks(build)
 
-        def loss(batch: Batch, step: int) -> Tensor:
+        def loss(batch: Batch, clock: Clock) -> Tensor:
             f, g = batch.logits(target), batch.logits(auxiliary)
-            return batch.mean(self.denoising.losses(f, noise, batch, step) + agreement(g, f, self.denoising.alpha))
+            return batch.mean(
+                self.denoising.losses(f, noise, batch, clock.step) + agreement(g, f, self.denoising.alpha)
+            )
 
         networks = {"target": target, "auxiliary": auxiliary, **noise}
         return [Phase("training", networks, target="target", loss=loss, kept=("target", *noise))]
+
+    def target(self, networks: dict[str, nn.Module]) -> nn.Module:
+        return networks["target"]
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
         f = batch.logits(networks["target"])

@@ -4,31 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accord.errors import SettingError, nearest
+from accord.models.cdae import CDAE
 from accord.models.gmf import GMF
+from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
+from accord.models.neumf import NeuMF
 from accord.models.pairwise import SPREAD, FactorModel, PairModel
+from accord.models.popularity import Popularity
 
 if TYPE_CHECKING:
     from torch import nn
 
-RECOMMENDERS: dict[str, type[FactorModel]] = {"mf": MF, "gmf": GMF}
+RECOMMENDERS: dict[str, Callable[..., nn.Module]] = {
+    "mf": MF,
+    "gmf": GMF,
+    "neumf": NeuMF,
+    "cdae": CDAE,
+    "lightgcn": LightGCN,
+}
+"""Models by name. A model with a method ``bind(starts, items)`` is given the training clicks before it is used."""
+UNTRAINED: dict[str, Callable[..., nn.Module]] = {"popularity": Popularity}
+NOISE_MODELS = ("mf", "gmf", "neumf")
+"""What the noise models h and h′ can be."""
 
 ModelFactory = Callable[[int, int], "nn.Module"]
 """Builds a model for a number of users and a number of items."""
 
 
 def recommender_factory(
-    model: str | ModelFactory, *, dims: int, item_bias: bool, spread: float = SPREAD
+    model: str | ModelFactory, *, dims: int | None = None, item_bias: bool = False, spread: float = SPREAD
 ) -> ModelFactory:
-    """The factory of a named model, or the caller's own, checked when it is used."""
+    """The factory of a named model, or the caller's own; without ``dims`` a model has the paper's."""
     if callable(model):
         return model
-    if model not in RECOMMENDERS:
+    known = RECOMMENDERS | UNTRAINED
+    if model not in known:
         raise SettingError(f"Unknown model '{model}': {nearest(model, RECOMMENDERS)}")
-    return partial(RECOMMENDERS[model], dims=dims, item_bias=item_bias, spread=spread)
+    options: dict[str, Any] = {"item_bias": item_bias, "spread": spread}
+    return partial(known[model], **options, **({} if dims is None else {"dims": dims}))
 
 
-__all__ = ["GMF", "MF", "RECOMMENDERS", "FactorModel", "ModelFactory", "PairModel", "recommender_factory"]
+__all__ = [
+    "CDAE",
+    "GMF",
+    "MF",
+    "NOISE_MODELS",
+    "RECOMMENDERS",
+    "FactorModel",
+    "LightGCN",
+    "ModelFactory",
+    "NeuMF",
+    "PairModel",
+    "Popularity",
+    "recommender_factory",
+]

@@ -88,6 +88,21 @@ def _sum_over_candidates(grad: Tensor, of_items: Tensor) -> Tensor:
     return total
 
 
+def pair_logits(
+    user_table: Tensor,
+    item_table: Tensor,
+    weight: Tensor | None,
+    item_bias: Tensor | None,
+    bias: Tensor | None,
+    users: Tensor,
+    items: Tensor,
+) -> Tensor:
+    """Σ_d w_d · U[u]_d · V[i]_d + b_i + b for ``users`` (B,) and ``items`` (B,) or (n, B)."""
+    return _PairLogits.apply(  # pyright: ignore[reportReturnType]
+        user_table, item_table, weight, item_bias, bias, users, items
+    )
+
+
 class FactorModel(nn.Module):
     """User and item vectors whose weighted product, plus an optional item bias, is the log-odds of a like."""
 
@@ -102,9 +117,7 @@ class FactorModel(nn.Module):
         self.bias: nn.Parameter | None = None
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        return _PairLogits.apply(  # pyright: ignore[reportReturnType]
-            self.users, self.items, self.weight, self.item_bias, self.bias, users, items
-        )
+        return pair_logits(self.users, self.items, self.weight, self.item_bias, self.bias, users, items)
 
     def scores(self, users: Tensor) -> Tensor:
         of_users = self.users.index_select(0, users)

@@ -5,8 +5,11 @@ from accord.objectives.binary import (
     cross_entropy,
     denoising,
     joint_denoising,
+    kept_positives,
     kl_divergence,
     real_positive_probability,
+    reweighted_cross_entropy,
+    truncated_cross_entropy,
 )
 
 __all__ = [
@@ -14,6 +17,9 @@ __all__ = [
     "cross_entropy",
     "denoising",
     "joint_denoising",
+    "kept_positives",
     "kl_divergence",
     "real_positive_probability",
+    "reweighted_cross_entropy",
+    "truncated_cross_entropy",
 ]

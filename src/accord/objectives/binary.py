@@ -110,3 +110,24 @@ def agreement(p: Tensor, q: Tensor, alpha: float) -> Tensor:
 def real_positive_probability(f: Tensor, h_dp: Tensor, h_dn: Tensor) -> Tensor:
     """P(y=1 | ỹ=1) = h′f / (h′f + h(1−f)), where h_dp is the logit of h and h_dn of h′."""
     return torch.sigmoid(f + F.logsigmoid(h_dn) - F.logsigmoid(h_dp))
+
+
+def kept_positives(count: int, drop_rate: float) -> int:
+    """How many of ``count`` positives a truncated loss keeps: all but the stated share, rounded."""
+    return count - round(drop_rate * count)
+
+
+def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int) -> Tensor:
+    """T-CE of a batch whose first row is its positives: their ``keep`` smallest losses, and all negatives.
+
+    Mean over the kept positives plus mean over the negatives.
+    """
+    losses = cross_entropy(f, labels)
+    kept = losses[0].topk(keep, largest=False, sorted=False).values
+    return kept.mean() + losses[1].mean()
+
+
+def reweighted_cross_entropy(f: Tensor, labels: Tensor, beta: float) -> Tensor:
+    """R-CE: cross-entropy weighted by P(ỹ)^β; the weight gets no gradient."""
+    losses = cross_entropy(f, labels)
+    return losses * torch.exp(-beta * losses.detach())

@@ -55,3 +55,16 @@ def real_positive_probability(f: float, h: float, h_prime: float) -> float:
     liked = probability(h_prime) * probability(f)
     disliked = probability(h) * probability(-f)
     return liked / (liked + disliked)
+
+
+def truncated_cross_entropy(positives: list[float], negatives: list[float], drop_rate: float) -> float:
+    """T-CE: sort the positives' losses, drop the largest share, and take the two means."""
+    losses = sorted(cross_entropy(f, 1) for f in positives)
+    kept = losses[: len(losses) - round(drop_rate * len(losses))]
+    return sum(kept) / len(kept) + sum(cross_entropy(f, 0) for f in negatives) / len(negatives)
+
+
+def reweighted_cross_entropy(f: float, label: int, beta: float) -> float:
+    """R-CE: P(ỹ)^β · −log P(ỹ)."""
+    believed = probability(f) if label == 1 else probability(-f)
+    return believed**beta * cross_entropy(f, label)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.errors import AccordError
-from accord.methods.base import Batch, Phase
+from accord.methods.base import Batch, Clock, Negatives, Phase
 from accord.training.seeds import stream
 
 EpochRecord = dict[str, Any]
@@ -27,7 +27,14 @@ class Data(Protocol):
 
     def __len__(self) -> int: ...
 
-    def epoch(self, batch_size: int, generator: torch.Generator) -> Iterator[Batch]: ...
+    def epoch(
+        self,
+        batch_size: int,
+        generator: torch.Generator,
+        *,
+        negatives: Negatives = "uniform",
+        by_rows: bool = False,
+    ) -> Iterator[Batch]: ...
 
 
 Validate = Callable[[nn.Module], dict[str, float]]
@@ -76,6 +83,7 @@ class Trainer:
         self.phase, self.data, self.options = phase, data, options
         self.generator = stream(data.device, options.seed, "order", phase.name)
         self.optimiser = make_optimiser(phase, options)
+        self._by_rows = any(getattr(net, "reads_rows", False) for net in phase.networks.values())
         self.epoch = 0
         self.steps = 0
         self.best: float | None = None
@@ -87,8 +95,11 @@ class Trainer:
         total = torch.zeros((), device=self.data.device)
         steps_in_epoch = math.ceil(len(self.data) / self.options.batch_size)
         first = self.steps
-        for batch in self.data.epoch(self.options.batch_size, self.generator):
-            total += training_step(self.phase, self.optimiser, batch, self.steps)
+        batches = self.data.epoch(
+            self.options.batch_size, self.generator, negatives=self.phase.negatives, by_rows=self._by_rows
+        )
+        for batch in batches:
+            total += training_step(self.phase, self.optimiser, batch, Clock(self.steps, self.epoch))
             self.steps += 1
             tick((self.steps - first) / steps_in_epoch)
         self.epoch += 1
@@ -139,12 +150,12 @@ class Trainer:
         return {role: list(self.phase.networks[role].state_dict().values()) for role in self.phase.kept}
 
 
-def training_step(phase: Phase, optimiser: torch.optim.Optimizer, batch: Batch, step: int) -> Tensor:
+def training_step(phase: Phase, optimiser: torch.optim.Optimizer, batch: Batch, clock: Clock) -> Tensor:
     """One update; a function of the networks, the optimiser's state and the batch, with no host sync."""
     for group in optimiser.param_groups:  # what zero_grad does, less its bookkeeping
         for parameter in group["params"]:
             parameter.grad = None
-    loss = phase.loss(batch, step)
+    loss = phase.loss(batch, clock)
     loss.backward()
     optimiser.step()  # a network without a gradient in this sub-task is not stepped
     return loss.detach()
@@ -174,6 +185,14 @@ def train(
     return history
 
 
+def _untrained_record(phase: Phase, target: nn.Module, validate: Validate | None) -> EpochRecord:
+    """A phase with nothing to learn, such as counting clicks, is measured once."""
+    record: EpochRecord = {"phase": phase.name, "epoch": 0, "loss": 0.0, "train_seconds": 0.0, "valid_seconds": 0.0}
+    if validate is not None:
+        record |= {"valid": validate(target), "is_best": True}
+    return record
+
+
 def _train_phase(
     phase: Phase,
     number: int,
@@ -183,8 +202,10 @@ def _train_phase(
     validate: Validate | None,
     hook: Hook | None,
 ) -> list[EpochRecord]:
-    trainer = Trainer(phase, data, options)
     target = phase.networks[phase.target]
+    if not any(True for network in phase.networks.values() for _ in network.parameters()):
+        return [_untrained_record(phase, target, validate)]
+    trainer = Trainer(phase, data, options)
     records: list[EpochRecord] = []
     value: float | None = None
     last_call = 0.0
@@ -207,7 +228,8 @@ def _train_phase(
         record: EpochRecord = {"phase": phase.name, "epoch": trainer.epoch, "loss": loss}
         if validate is not None:
             with torch.no_grad():
-                metrics = validate(target)
+                metrics = validate(target.eval())
+                target.train()
                 value = metrics[options.metric]
                 record |= {"valid": metrics, "is_best": trainer.consider(value)}
         record["train_seconds"] = round(trained - started, 4)

@@ -1,0 +1,25 @@
+"""Popularity: no training at all; items by the number of their clicks. The row every table needs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from accord.methods.base import Batch, Build, Phase
+
+
+class Popularity:
+    """Every model's name is ignored: the target counts clicks."""
+
+    def phases(self, build: Build) -> list[Phase]:
+        return [Phase("counting", {"target": build("target", "popularity")}, "target", _no_loss, ("target",))]
+
+    def target(self, networks: dict[str, nn.Module]) -> nn.Module:
+        return networks["target"]
+
+    def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
+        return torch.sigmoid(batch.logits(networks["target"]))
+
+
+def _no_loss(batch: Batch, clock: object) -> Tensor:
+    raise NotImplementedError("popularity has nothing to train")

@@ -1,0 +1,79 @@
+"""CDAE: a user's row of clicks, corrupted, goes through a narrow layer and comes back as preferences."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from accord.models.pairwise import SPREAD
+from accord.scatter import gather, summed
+
+DROPOUT = 0.5
+
+
+class CDAE(nn.Module):
+    """Wu, DuBois, Zheng & Ester (2016): a node per user, input dropout 0.5, sigmoid hidden layer.
+
+    It reads rows: a training batch is whole rows, and the clicks of the batch are the rows' contents, so that
+    nothing of the size users × items ever exists. It must be bound to the training clicks.
+    """
+
+    reads_rows = True
+
+    def __init__(
+        self, n_users: int, n_items: int, dims: int = 32, item_bias: bool = True, spread: float = SPREAD
+    ) -> None:
+        super().__init__()
+        self.users = nn.Parameter(torch.empty(n_users, dims).normal_(std=spread))
+        self.items_in = nn.Parameter(torch.empty(n_items, dims).normal_(std=spread))
+        self.hidden_bias = nn.Parameter(torch.zeros(dims))
+        self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=spread))
+        self.item_bias = nn.Parameter(torch.zeros(n_items))
+        self.register_buffer("starts", None, persistent=False)
+        self.register_buffer("clicked", None, persistent=False)
+        self._seed = int(torch.randint(2**62, (1,)))
+        self._generator: torch.Generator | None = None
+
+    def bind(self, starts: Tensor, items: Tensor) -> None:
+        self.starts, self.clicked = starts, items
+
+    def encode(self, rows: Tensor, position: Tensor, clicked: Tensor) -> Tensor:
+        """Hidden layer of some users, whose clicked items stand at their ``position`` in ``rows``."""
+        inputs = gather(self.items_in, clicked)
+        if self.training:
+            keep = torch.rand(len(clicked), 1, generator=self._stream(), device=clicked.device) >= DROPOUT
+            inputs = inputs * (keep / (1 - DROPOUT))
+        return torch.sigmoid(summed(position, inputs, len(rows)) + gather(self.users, rows) + self.hidden_bias)
+
+    def logits_of_rows(self, rows: Tensor, position: Tensor, items: Tensor) -> Tensor:
+        """A training batch: ``items[0]`` are the contents of the rows, the other candidates are not."""
+        hidden = gather(self.encode(rows, position, items[0]), position)
+        return self._decode(hidden, items)
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        distinct, position = users.unique(return_inverse=True)  # each row is read once
+        return self._decode(gather(self._hidden(distinct), position), items)
+
+    def scores(self, users: Tensor) -> Tensor:
+        return torch.addmm(self.item_bias, self._hidden(users), self.items.T)
+
+    def _hidden(self, users: Tensor) -> Tensor:
+        first = self.starts[users]
+        sizes = self.starts[users + 1] - first
+        position = torch.arange(len(users), device=users.device).repeat_interleave(sizes)
+        shift = first - (sizes.cumsum(0) - sizes)
+        clicked = self.clicked[shift[position] + torch.arange(len(position), device=users.device)].long()
+        return self.encode(users, position, clicked)
+
+    def _decode(self, hidden: Tensor, items: Tensor) -> Tensor:
+        flat = items.reshape(-1)
+        products = (hidden * gather(self.items, flat).view(*items.shape, -1)).sum(-1)
+        return products + gather(self.item_bias, flat).view(items.shape)
+
+    def _stream(self) -> torch.Generator:
+        if self._generator is None or self._generator.device != self.users.device:
+            self._generator = torch.Generator(device=self.users.device).manual_seed(self._seed)
+        return self._generator
+
+    def item_vectors(self) -> Tensor:
+        return self.items

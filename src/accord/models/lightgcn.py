@@ -1,0 +1,93 @@
+"""LightGCN: vectors averaged over the neighbourhoods of the click graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from accord.models.pairwise import SPREAD, pair_logits
+
+LAYERS = 3
+DENSE_SHARE = 0.02
+"""On a CPU a graph this dense is faster as a dense product."""
+
+
+class _Propagate(torch.autograd.Function):
+    """Mean over k = 0…L of A^k E, A the normalised bipartite adjacency; users and items apart.
+
+    The map is linear and symmetric, so its gradient is the same map of the gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.graph, ctx.back = graph, back
+        return propagate(users, items, graph, back)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, to_users: Tensor, to_items: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+        return *propagate(to_users, to_items, ctx.graph, ctx.back), None, None
+
+
+def propagate(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
+    """L rounds of averaging over neighbours, and the mean of all rounds."""
+    sum_users, sum_items = users, items
+    for _ in range(LAYERS):
+        users, items = graph @ items, back @ users
+        sum_users, sum_items = sum_users + users, sum_items + items
+    return sum_users / (LAYERS + 1), sum_items / (LAYERS + 1)
+
+
+class LightGCN(nn.Module):
+    """He et al. (2020): 64 dims, three layers, no dropout. It must be bound to the training clicks."""
+
+    def __init__(
+        self, n_users: int, n_items: int, dims: int = 64, item_bias: bool = False, spread: float = SPREAD
+    ) -> None:
+        super().__init__()
+        self.users = nn.Parameter(torch.empty(n_users, dims).normal_(std=spread))
+        self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=spread))
+        self.register_buffer("graph", None, persistent=False)
+        self.register_buffer("back", None, persistent=False)
+        self._cache: tuple[tuple[int, ...], tuple[Tensor, Tensor]] | None = None
+
+    def bind(self, starts: Tensor, items: Tensor) -> None:
+        """The training clicks: user u's are ``items[starts[u]:starts[u+1]]``, each once."""
+        n_users, n_items = len(self.users), len(self.items)
+        degree = starts.diff()
+        users = torch.arange(n_users, device=items.device).repeat_interleave(degree)
+        popularity = torch.bincount(items, minlength=n_items)
+        value = (degree[users] * popularity[items.long()]).float().rsqrt()
+        forward = torch.sparse_csr_tensor(starts.int(), items.int(), value, (n_users, n_items))
+        order = torch.argsort(items, stable=True)
+        columns = torch.cat([starts[:1], popularity.cumsum(0)])
+        back = torch.sparse_csr_tensor(columns.int(), users[order].int(), value[order], (n_items, n_users))
+        if items.device.type == "cpu" and len(items) > DENSE_SHARE * n_users * n_items:
+            forward, back = forward.to_dense(), back.to_dense()
+        self.graph, self.back = forward, back
+
+    def _final(self) -> tuple[Tensor, Tensor]:
+        """Propagated vectors; outside of training they are kept until the parameters change."""
+        if torch.is_grad_enabled() and self.users.requires_grad:
+            return _Propagate.apply(self.users, self.items, self.graph, self.back)  # pyright: ignore
+        version = (self.users._version, self.items._version, self.users.data_ptr())
+        if self._cache is None or self._cache[0] != version:
+            self._cache = version, propagate(self.users.detach(), self.items.detach(), self.graph, self.back)
+        return self._cache[1]
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        of_users, of_items = self._final()
+        return pair_logits(of_users, of_items, None, None, None, users, items)
+
+    def scores(self, users: Tensor) -> Tensor:
+        of_users, of_items = self._final()
+        return of_users[users] @ of_items.T
+
+    def user_vectors(self) -> Tensor:
+        return self._final()[0]
+
+    def item_vectors(self) -> Tensor:
+        return self._final()[1]
