@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import torch
@@ -11,8 +12,6 @@ from torch.autograd.function import once_differentiable
 from accord.models.pairwise import SPREAD, pair_logits
 
 LAYERS = 3
-DENSE_SHARE = 0.02
-"""On a CPU a graph this dense is faster as a dense product."""
 
 
 class _Propagate(torch.autograd.Function):
@@ -41,6 +40,12 @@ def propagate(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tupl
     return sum_users / (LAYERS + 1), sum_items / (LAYERS + 1)
 
 
+def _sparse(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls its CSR tensors a beta, once
+        return torch.sparse_csr_tensor(starts.int(), columns.int(), values, shape, check_invariants=True)
+
+
 class LightGCN(nn.Module):
     """He et al. (2020): 64 dims, three layers, no dropout. It must be bound to the training clicks."""
 
@@ -61,12 +66,10 @@ class LightGCN(nn.Module):
         users = torch.arange(n_users, device=items.device).repeat_interleave(degree)
         popularity = torch.bincount(items, minlength=n_items)
         value = (degree[users] * popularity[items.long()]).float().rsqrt()
-        forward = torch.sparse_csr_tensor(starts.int(), items.int(), value, (n_users, n_items))
+        forward = _sparse(starts, items, value, (n_users, n_items))
         order = torch.argsort(items, stable=True)
         columns = torch.cat([starts[:1], popularity.cumsum(0)])
-        back = torch.sparse_csr_tensor(columns.int(), users[order].int(), value[order], (n_items, n_users))
-        if items.device.type == "cpu" and len(items) > DENSE_SHARE * n_users * n_items:
-            forward, back = forward.to_dense(), back.to_dense()
+        back = _sparse(columns, users[order], value[order], (n_items, n_users))
         self.graph, self.back = forward, back
 
     def _final(self) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,162 @@
+"""NeuMF, LightGCN, CDAE and popularity against plain, dense implementations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from accord.data.interactions import Interactions
+from accord.models import CDAE, LightGCN, NeuMF, Popularity
+
+USERS, ITEMS = 8, 11
+
+
+@pytest.fixture
+def clicks() -> Interactions:
+    pairs = np.unique(np.random.default_rng(1).integers(0, USERS * ITEMS, 30))
+    return Interactions.from_pairs(pairs // ITEMS, pairs % ITEMS, USERS, ITEMS)
+
+
+def dense(clicks: Interactions) -> torch.Tensor:
+    matrix = torch.zeros(USERS, ITEMS, dtype=torch.float64)
+    matrix[clicks.users.long(), clicks.items.long()] = 1
+    return matrix
+
+
+def made(model: nn.Module) -> nn.Module:
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model.double()
+
+
+def plain_neumf(model: NeuMF, users: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+    """The equation, pair by pair, with the two embeddings side by side."""
+    users, items = torch.broadcast_tensors(users, items)
+    side_by_side = torch.cat([model.mlp_users[users], model.mlp_items[items]], -1)
+    deep = F.relu(model.third(F.relu(model.second(F.relu(model.first(side_by_side))))))
+    logits = model.out(torch.cat([model.users[users] * model.items[items], deep], -1)).squeeze(-1)
+    return logits if model.item_bias is None else logits + model.item_bias[items]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("size", [3, 40])
+def test_neumf_is_the_plain_one(bias: bool, size: int) -> None:
+    model = made(NeuMF(USERS, ITEMS, dims=4, item_bias=bias))
+    assert isinstance(model, NeuMF)
+    users, items = torch.randint(USERS, (size,)), torch.randint(ITEMS, (2, size))
+    fast, slow = model.logits(users, items), plain_neumf(model, users, items)
+    torch.testing.assert_close(fast, slow)
+    weights = torch.randn_like(fast)
+    parameters = list(model.parameters())
+    for ours, autograds in zip(
+        torch.autograd.grad((fast * weights).sum(), parameters),
+        torch.autograd.grad((slow * weights).sum(), parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, autograds)
+    everything = torch.arange(ITEMS)[:, None].expand(ITEMS, USERS)
+    torch.testing.assert_close(model.scores(torch.arange(USERS)), model.logits(torch.arange(USERS), everything).T)
+
+
+def test_neumf_has_the_papers_sizes() -> None:
+    model = NeuMF(5, 6)
+    shapes = [tuple(layer.weight.shape) for layer in (model.first, model.second, model.third, model.out)]
+    assert shapes == [(128, 256), (64, 128), (32, 64), (1, 64)]
+
+
+def test_lightgcn_is_the_dense_product(clicks: Interactions) -> None:
+    """Propagation by the whole (users + items)² normalised adjacency, as in the LightGCN paper's Eq. 8."""
+    model = LightGCN(USERS, ITEMS, dims=5)
+    model.bind(clicks.starts, clicks.items)
+    rates = dense(clicks).float()
+    adjacency = torch.zeros(USERS + ITEMS, USERS + ITEMS)
+    adjacency[:USERS, USERS:], adjacency[USERS:, :USERS] = rates, rates.T
+    degree = adjacency.sum(1).clamp(min=1e-9)
+    normal = adjacency * degree.rsqrt()[:, None] * degree.rsqrt()[None]
+    normal[adjacency == 0] = 0
+    start = torch.cat([model.users, model.items])
+    layers = [start, normal @ start, normal @ normal @ start, normal @ normal @ normal @ start]
+    final = torch.stack(layers).mean(0)
+    expected = final[:USERS] @ final[USERS:].T
+    users, items = torch.arange(USERS), torch.randint(ITEMS, (2, USERS))
+    torch.testing.assert_close(model.logits(users, items), expected[users, items], rtol=1e-4, atol=1e-6)
+    weights = torch.randn(2, USERS)
+    ours = torch.autograd.grad((model.logits(users, items) * weights).sum(), [model.users, model.items])
+    autograds = torch.autograd.grad((expected[users, items] * weights).sum(), [model.users, model.items])
+    for mine, theirs in zip(ours, autograds, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    with torch.no_grad():
+        torch.testing.assert_close(model.scores(users), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_lightgcn_forgets_its_cache_when_it_learns(clicks: Interactions) -> None:
+    model = LightGCN(USERS, ITEMS, dims=5)
+    model.bind(clicks.starts, clicks.items)
+    with torch.no_grad():
+        before = model.scores(torch.arange(USERS))
+        model.users.add_(1.0)
+        assert not torch.equal(before, model.scores(torch.arange(USERS)))
+
+
+def plain_cdae(model: CDAE, rows: torch.Tensor) -> torch.Tensor:
+    """Every score by dense products with the users × items matrix."""
+    hidden = torch.sigmoid(rows @ model.items_in + model.users + model.hidden_bias)
+    return hidden @ model.items.T + model.item_bias
+
+
+def test_cdae_is_the_dense_one(clicks: Interactions) -> None:
+    model = made(CDAE(USERS, ITEMS, dims=4)).eval()
+    assert isinstance(model, CDAE)
+    model.bind(clicks.starts, clicks.items)
+    expected = plain_cdae(model, dense(clicks))
+    torch.testing.assert_close(model.scores(torch.arange(USERS)), expected)
+    users, items = torch.tensor([3, 3, 0, 7]), torch.randint(ITEMS, (4,))
+    torch.testing.assert_close(model.logits(users, items), expected[users, items])
+    batches = list(clicks.epoch(6, torch.Generator().manual_seed(0), by_rows=True))
+    for batch in batches:
+        torch.testing.assert_close(batch.logits(model), expected[batch.users, batch.items])
+        weights = torch.randn(batch.items.shape, dtype=torch.float64)
+        parameters = list(model.parameters())
+        ours = torch.autograd.grad((batch.logits(model) * weights).sum(), parameters)
+        theirs = torch.autograd.grad(
+            (expected[batch.users, batch.items] * weights).sum(), parameters, retain_graph=True
+        )
+        for mine, autograds in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(mine, autograds)
+
+
+def test_cdae_drops_half_of_its_input_in_training_alone(clicks: Interactions) -> None:
+    model = CDAE(USERS, ITEMS, dims=4)
+    model.bind(clicks.starts, clicks.items)
+    with torch.no_grad():
+        model.items_in.fill_(1.0)
+        model.users.zero_()
+    rows, zeros = torch.zeros(1).long(), torch.zeros(6).long()
+    sums = {round(torch.logit(model.encode(rows, zeros, zeros).double())[0, 0].item()) for _ in range(60)}
+    assert sums <= {0, 2, 4, 6, 8, 10, 12}  # kept inputs count double
+    assert len(sums) > 3
+    assert torch.equal(model.eval().encode(rows, zeros, zeros), torch.sigmoid(torch.full((1, 4), 6.0)))
+
+
+def test_row_batches_are_whole_rows(clicks: Interactions) -> None:
+    seen: list[tuple[int, int]] = []
+    for batch in clicks.epoch(6, torch.Generator().manual_seed(3), by_rows=True):
+        assert batch.rows is not None
+        for user in batch.rows.tolist():
+            own = batch.items[0][batch.users == user].tolist()
+            first, last = clicks.starts[user], clicks.starts[user + 1]
+            assert own == clicks.items[first:last].tolist()
+        seen += zip(batch.users.tolist(), batch.items[0].tolist(), strict=True)
+    assert sorted(seen) == sorted(zip(clicks.users.tolist(), clicks.items.tolist(), strict=True))
+
+
+def test_popularity_ranks_by_clicks(clicks: Interactions) -> None:
+    model = Popularity(USERS, ITEMS)
+    model.bind(clicks.starts, clicks.items)
+    scores = model.scores(torch.arange(2))
+    assert torch.equal(scores[0], scores[1])
+    assert (scores[0].argsort(stable=True) == clicks.popularity.argsort(stable=True)).all()
