@@ -102,12 +102,12 @@ def peers(python: str, clicks: Clicks) -> dict[str, float]:
 def load(args: argparse.Namespace) -> tuple[Clicks, np.ndarray, np.ndarray]:
     if args.train:
         clicks = load_clicks(args.train)
-        users, items, _ = match_pairs(args.test, clicks.user_ids, clicks.item_ids)
-        return clicks, users, items
+        pairs = match_pairs(args.test, clicks.user_ids, clicks.item_ids)
+        return clicks, pairs.users[pairs.known], pairs.items[pairs.known]
     made = simulate(SimulatorSettings(users=943, items=1611, interactions=79_619, test_per_user=4))
     clicks = load_clicks(made.log())
-    users, items, _ = match_pairs(made.truth(), clicks.user_ids, clicks.item_ids)
-    return clicks, users, items
+    pairs = match_pairs(made.truth(), clicks.user_ids, clicks.item_ids)
+    return clicks, pairs.users[pairs.known], pairs.items[pairs.known]
 
 
 def main() -> None:
@@ -131,8 +131,7 @@ def main() -> None:
     if args.peers:
         seconds |= peers(args.peers, clicks)
     show("One epoch of training, GMF with 32 dims", seconds, "bare arithmetic")
-    known = (users >= 0) & (items >= 0)
-    task = RankingTask.from_pairs(users[known], items[known], [data])
+    task = RankingTask.from_pairs(users, items, [data])
     model = GMF(data.n_users, data.n_items, DIMS).requires_grad_(False)
     seconds = measure(
         {

@@ -142,13 +142,18 @@ def test_compare_goes_on_where_it_stopped(accord, sim: Path, tmp_path: Path) -> 
     assert "noise auc" in shown
     assert "item popularity" in shown
     cells = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
-    assert set(cells) == {f"{m}-seed{s}.json" for m in ("normal", "deca-p") for s in (0, 1)}
-    settings = json.loads((out / "cells" / "deca-p-seed1.json").read_text())["settings"]
+    assert set(cells) == {
+        f"gmf-{m}-seed{s}.{end}" for m in ("normal", "deca-p") for s in (0, 1) for end in ("json", "parquet")
+    }
+    settings = json.loads((out / "cells" / "gmf-deca-p-seed1.json").read_text())["settings"]
     assert (settings["alpha"], settings["seed"]) == (1.0, 1)
-    (out / "cells" / "normal-seed1.json").unlink()
+    (out / "cells" / "gmf-normal-seed1.json").unlink()
     assert accord(*words)[0] == 0
     again = {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()}
-    assert {name for name in cells if again[name] != cells[name]} == {"normal-seed1.json"}
+    assert {name for name in cells if again[name] != cells[name]} == {
+        "gmf-normal-seed1.json",
+        "gmf-normal-seed1.parquet",
+    }
     for name in ("compare.json", "compare.csv", "compare.md", "report.html"):
         assert (out / name).stat().st_size > 0
     assert accord(*words, "--set", "epochs=1")[0] == 0  # other settings are other cells

@@ -252,14 +252,38 @@ def test_not_fitted_is_said() -> None:
 
 def test_evaluate_counts_what_it_leaves_out(fitted: Recommender, made: Simulation) -> None:
     truth = made.truth()
-    extra = pa.table({"user": ["stranger", *(f"u{k}" for k in range(300))], "item": ["i1"] + ["never-seen"] * 300})
+    extra = pa.table({"user": [f"u{k}" for k in range(300)], "item": ["never-seen"] * 300})
     plain = fitted.evaluate(truth, k=[5])
     more = fitted.evaluate(pa.concat_tables([truth, extra]), k=[5])
-    assert more["unknown_user_pairs"] == 1
     assert more["unknown_items"] == 300
     assert more["recall@5"] == pytest.approx(plain["recall@5"] * 10 / 11, rel=1e-4)  # ten pairs became eleven
+
+
+def test_strangers_are_ranked_for_by_popularity(fitted: Recommender, made: Simulation) -> None:
+    training = fitted.clicks_.subset(fitted.part_ == 0)
+    best = fitted.item_ids_.take(np.bincount(training.items).argsort()[::-1][:1]).to_pylist()
+    both = pa.table({"user": ["stranger", "other stranger"], "item": best * 2})
+    measured = fitted.evaluate(both, k=[1])
+    assert (measured["recall@1"], measured["users"], measured["warm_users"]) == (1.0, 2, 0)
+    mixed = fitted.evaluate(pa.concat_tables([made.truth(), both]), k=[1])
+    assert mixed["warm recall@1"] == pytest.approx(fitted.evaluate(made.truth(), k=[1])["recall@1"])
+    left_to_the_model = Recommender(method="normal", cold_users="model", **QUICK).fit(made.log())
     with pytest.raises(DataError, match="same ids"):
-        fitted.evaluate({"user": ["x"], "item": ["y"]})
+        left_to_the_model.evaluate(both)
+
+
+def test_known_ids_join_the_catalogue(made: Simulation) -> None:
+    known = pa.table({"user": ["new-user"], "item": ["new-item"]})
+    rec = Recommender(method="normal", **QUICK).fit(made.log(), known=known)
+    assert rec.recommend("new-user", k=1000)["item"].to_pylist().count("new-item") == 1
+    top = rec.recommend("new-user", k=3)["item"].to_pylist()
+    training = rec.clicks_.subset(rec.part_ == 0)
+    counts = dict(
+        zip(
+            rec.item_ids_.values.to_pylist(), np.bincount(training.items, minlength=len(rec.item_ids_)), strict=True
+        )
+    )
+    assert sorted(counts.values(), reverse=True)[:3] == [counts[item] for item in top]
 
 
 def test_evaluate_issues_needs_its_column(fitted: Recommender, made: Simulation) -> None:

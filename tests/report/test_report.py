@@ -73,7 +73,7 @@ def test_run_report_stands_alone_and_tells_the_story(fitted: Recommender, tmp_pa
 def test_comparison_report(tmp_path: Path) -> None:
     row = {"metrics": {"ndcg@20": {"mean": 0.1, "std": 0.01}}, "seconds": 1.0, "auc_by_kind": {"all": 0.7}}
     summary = {
-        "model": "gmf",
+        "models": ["gmf"],
         "seeds": 2,
         "selection": "best epoch",
         "rows": [{"method": "normal", **row}, {"method": "deca-p", **row}],

@@ -11,7 +11,7 @@ import pytest
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
 from accord.studies import Comparison, compare
-from accord.studies.tables import as_csv, as_markdown, best_methods, comparison_rows, detection_rows
+from accord.studies.tables import as_csv, as_markdown, best_rows, comparison_rows, detection_rows
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
 
@@ -22,8 +22,13 @@ def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> N
     )
     started: list[tuple[str, int, int, int]] = []
     summary = compare(study, tmp_path, lambda *cell: started.append(cell))
-    assert started == [("normal", 0, 1, 4), ("deca", 0, 2, 4), ("normal", 1, 3, 4), ("deca", 1, 4, 4)]
-    cells = [json.loads((tmp_path / "cells" / f"deca-seed{s}.json").read_text()) for s in (0, 1)]
+    assert started == [
+        ("gmf normal", 0, 1, 4),
+        ("gmf deca", 0, 2, 4),
+        ("gmf normal", 1, 3, 4),
+        ("gmf deca", 1, 4, 4),
+    ]
+    cells = [json.loads((tmp_path / "cells" / f"gmf-deca-seed{s}.json").read_text()) for s in (0, 1)]
     values = [cell["metrics"]["ndcg@20"] for cell in cells]
     row = summary["rows"][1]["metrics"]["ndcg@20"]
     assert row == {"mean": pytest.approx(fmean(values)), "std": pytest.approx(stdev(values))}
@@ -50,11 +55,11 @@ def test_tables() -> None:
         ],
         "popularity_auc_by_kind": {"all": 0.5},
     }
-    assert best_methods(summary) == {"ndcg@20": "normal"}
+    assert best_rows(summary) == {(0, "ndcg@20")}
     rows = comparison_rows(summary, bold=("**", "**"))
     assert rows[1] == ["normal", "**0.2000±0.0100**", "1.2"]
     assert as_markdown(rows).splitlines()[1] == "| --- | --- | --- |"
-    assert as_csv(summary).splitlines()[1] == "normal,0.200000,0.010000,1.250"
+    assert as_csv(summary).splitlines()[1] == ",normal,0.200000,0.010000,,1.250"
     assert detection_rows(summary)[-1] == ["item popularity", "0.500"]
     assert detection_rows({"rows": []}) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.cli import output, ui
+from accord.data.benchmarks import load_benchmark
+from accord.data.catalogue import DATA_SETS, FOLDER_VARIABLE, DataSet, data_root, find_data_set
+from accord.data.fetching import fetch
 from accord.data.simulator import Simulation, SimulatorSettings, simulate
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import Recommender, make_settings
@@ -56,14 +60,32 @@ def run_fit(
     overwrite: bool,
 ) -> None:
     settings = make_settings(values)  # before the place is checked or a row is read
+    source, valid, known = _log_and_validation(log, valid)
     pa.set_memory_pool(pa.system_memory_pool())  # gives back what reading took before training needs it
     check_free(out, overwrite=overwrite)
     rec = Recommender(**settings.model_dump())
     with ui.bar() as progress:
-        rec.fit(log, valid=valid, hook=ui.training_hook(progress), **columns)
+        rec.fit(source, valid=valid, known=known, hook=ui.training_hook(progress), **columns)
     with ui.busy("writing the run and its report"):
         rec.save(out, overwrite=overwrite, also=lambda draft: write_run_report(rec, draft / REPORT))
     _describe_fit(rec, out)
+
+
+def _log_and_validation(log: Path, valid: Path | None) -> tuple[Any, Any, Any]:
+    """A file as it is; a name of the catalogue as its fair training and validation clicks."""
+    entry = _catalogued(log)
+    if entry is None:
+        return log, valid, None
+    benchmark = load_benchmark(entry, "fair")
+    return benchmark.train, valid or benchmark.valid, benchmark.known
+
+
+def _catalogued(log: Path) -> DataSet | None:
+    """The data set of a name, unless a file is meant."""
+    name = str(log)
+    if log.exists() or log.suffix or os.sep in name:
+        return None
+    return find_data_set(name)
 
 
 def _describe_fit(rec: Recommender, out: Path) -> None:
@@ -151,8 +173,9 @@ def run_evaluate(run: Path, truth: Path, ks: list[int], as_json: bool) -> None:
     rows = [["metric", *(f"@{k}" for k in ks)]]
     rows += [[metric, *(f"{measured[f'{metric}@{k}']:.4f}" for k in ks)] for metric in metrics]
     ui.table(rows, f"{measured['users']} users, {measured['pairs']} clean pairs, full ranking")
-    if measured["unknown_user_pairs"]:
-        ui.say(f"{measured['unknown_user_pairs']} pairs left out: their users are not in the log")
+    if measured["warm_users"] < measured["users"]:
+        cold = measured["users"] - measured["warm_users"]
+        ui.say(f"{cold:.0f} users have no click in the log and were ranked for by popularity")
 
 
 def run_compare(
@@ -160,39 +183,47 @@ def run_compare(
     log: Path,
     out: Path,
     methods: list[str],
-    model: str,
+    models: list[str],
     truths: list[Path],
     valid: Path | None,
     seeds: int,
     ks: list[int],
     columns: dict[str, str | None],
     settings: dict[str, Any],
+    protocol: str,
+    inject: float,
 ) -> None:
-    study = Comparison(log, methods, seeds, model, settings, truths, columns, valid, ks)
+    choices: dict[str, Any] = {"methods": methods, "models": models, "seeds": seeds, "inject": inject}
+    entry = _catalogued(log)
+    if entry is None:
+        study = Comparison(
+            log, truths=truths, columns=columns, valid=valid, ks=ks or [20], settings=settings, **choices
+        )
+    else:
+        benchmark = load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]
+        study = Comparison.of_benchmark(benchmark, settings=settings, **choices)
     _compare_and_show(study, out)
 
 
 def _compare_and_show(study: Comparison, out: Path) -> None:
-    if not study.methods:
-        raise SettingError("No methods were given; for example --methods normal,deca,deca-p.")
     study.check()
     made_now = not out.exists()
     try:
         with ui.bar() as progress:
-            whole = progress.add_task("comparison", total=study.seeds * len(study.methods), note="")
+            whole = progress.add_task("comparison", total=study.seeds * len(study.rows()), note="")
 
-            def start(method: str, seed: int, number: int, of: int) -> Any:
+            def start(row: str, seed: int, number: int, of: int) -> Any:
                 for task in progress.tasks[1:]:
                     progress.remove_task(task.id)
                 progress.update(whole, completed=number - 1, note=f"run {number}/{of}")
-                return ui.training_hook(progress, f"{method}, seed {seed}: ")
+                return ui.training_hook(progress, f"{row}, seed {seed}: ")
 
             summary = compare(study, out, start)
     except AccordError:
         _remove_if_empty(out, made_now)
         raise
     _write_comparison(summary, out)
-    ui.table(comparison_rows(summary), f"{study.model}, {study.seeds} seeds, mean ± std")
+    ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {study.seeds} seeds, mean ± std")
     if detection_rows(summary):
         ui.table(detection_rows(summary))
     ui.say(f"Selection: {summary['selection']}")
@@ -206,6 +237,48 @@ def _write_comparison(summary: dict[str, Any], out: Path) -> None:
     (out / "compare.csv").write_text(as_csv(summary), encoding="utf-8")
     write_comparison_plot(summary, out / "compare.svg")
     write_comparison_report(summary, out / REPORT)
+
+
+def run_data_list() -> None:
+    root = data_root()
+    rows = [["name", "users", "items", "clicks", "clean test", "at hand"]]
+    for entry in DATA_SETS.values():
+        here = root is not None and not entry.missing(root)
+        numbers = [f"{value:,}" for value in (entry.users, entry.items, entry.interactions)]
+        rows.append([entry.name, *numbers, entry.clean, "yes" if here else "no"])
+    ui.table(rows)
+    ui.say(f"Folder: {root or f'none; set {FOLDER_VARIABLE}'}")
+
+
+def run_data_show(name: str) -> None:
+    entry, root = find_data_set(name), data_root()
+    ui.out.print(f"{entry.title}: {entry.users:,} users, {entry.items:,} items, {entry.interactions:,} clicks")
+    for label in ("clean", "split", "terms", "citation"):
+        ui.out.print(f"{label}: {getattr(entry, label)}", markup=False)
+    ui.out.print(f"metrics at: {', '.join(str(k) for k in entry.ks)}")
+    for file in entry.files:
+        here = root is not None and entry.path(file.name, root).is_file()
+        state = "at hand" if here else f"missing, from {file.origin}"
+        ui.out.print(f"  {entry.folder}/{file.name}: {state}", markup=False)
+    if root is not None and not entry.missing(root):
+        for protocol in ("fair", "paper"):
+            sizes = load_benchmark(entry, protocol).sizes
+            ui.out.print(f"{protocol}: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items()))
+
+
+def run_data_get(name: str, root: Path) -> None:
+    entry = find_data_set(name)
+    with ui.bar() as progress:
+        task = progress.add_task(f"fetching {entry.title}", total=None, note="")
+
+        def tick(done: int, total: int | None) -> None:
+            progress.update(task, completed=done, total=total, note=f"{done / 1e6:.1f} MB")
+
+        by_hand = fetch(entry, root, tick)
+    if by_hand:
+        wanted = "; ".join(f"{file.name}: {file.origin}" for file in by_hand)
+        raise DataError(f"The rest is not to be fetched; put into '{root / entry.folder}': {wanted}.")
+    ui.say(f"{entry.title} is in {root / entry.folder}; set {FOLDER_VARIABLE}={root}")
 
 
 def _remove_if_empty(out: Path, made_now: bool) -> None:

@@ -88,8 +88,8 @@ def fit(
     valid: Annotated[
         Path | None, typer.Option(help="Validation clicks; without it a tenth of the log is held out.")
     ] = None,
-    model: Annotated[str, typer.Option(help="mf or gmf.")] = "gmf",
-    method: Annotated[str, typer.Option(help="normal, deca or deca-p.")] = "deca-p",
+    model: Annotated[str, typer.Option(help="mf, gmf, neumf, cdae or lightgcn.")] = "gmf",
+    method: Annotated[str, typer.Option(help="normal, wbpr, t-ce, r-ce, ensemble, deca or deca-p.")] = "deca-p",
     epochs: Annotated[int | None, typer.Option(help="Most epochs of a phase.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -157,10 +157,10 @@ def evaluate(
     epilog="Example: accord compare sim/log.parquet --truth sim/truth.parquet --truth sim/clicks.parquet --out cmp"
 )
 def compare(
-    log: Annotated[Path, typer.Argument(help="A click log.")],
+    log: Annotated[Path, typer.Argument(help="A click log, or a name of the catalogue.")],
     out: Out,
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = "normal,deca,deca-p",
-    model: Annotated[str, typer.Option(help="mf or gmf.")] = "gmf",
+    models: Annotated[str, typer.Option(help="Models, separated by commas.")] = "gmf",
     truth: Truths = None,
     valid: Annotated[Path | None, typer.Option(help="Validation clicks.")] = None,
     seeds: Annotated[int, typer.Option(help="Independent seeds.")] = 3,
@@ -169,11 +169,14 @@ def compare(
     item: Item = None,
     time: Time = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    protocol: Annotated[str, typer.Option(help="fair or paper, for data of the catalogue.")] = "fair",
+    inject: Annotated[float, typer.Option(help="Add this share of random false clicks to training alone.")] = 0.0,
     settings: Settings = None,
 ) -> None:
     """Train several methods over several seeds and compare them; goes on where it was interrupted.
 
-    With --set deca.alpha=1 a setting holds for one method alone.
+    LOG is a file or a name of the catalogue (accord data list). Methods also take popularity, and oracle: normal
+    training on the clean rows alone. With --set deca.alpha=1 a setting holds for one method alone.
     """
     from accord.cli.commands import run_compare
 
@@ -181,14 +184,47 @@ def compare(
         log=log,
         out=out,
         methods=[name.strip() for name in methods.split(",") if name.strip()],
-        model=model,
+        models=[name.strip() for name in models.split(",") if name.strip()],
         truths=truth or [],
         valid=valid,
         seeds=seeds,
-        ks=k or [20],
+        ks=k or [],
         columns={"user": user, "item": item, "time": time},
         settings=_settings(settings) | {"device": device},
+        protocol=protocol,
+        inject=inject,
     )
+
+
+data = typer.Typer(help="Data sets by name: list, show, get.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data, name="data")
+
+
+@data.command("list")
+def data_list() -> None:
+    """Data sets of the catalogue, and whether they are at hand."""
+    from accord.cli.commands import run_data_list
+
+    run_data_list()
+
+
+@data.command("show", epilog="Example: accord data show movielens-100k")
+def data_show(name: Annotated[str, typer.Argument(help="A name of the catalogue.")]) -> None:
+    """Origin, terms, statistics and split sizes of a data set."""
+    from accord.cli.commands import run_data_show
+
+    run_data_show(name)
+
+
+@data.command("get", epilog="Example: accord data get movielens-100k --to data")
+def data_get(
+    name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
+    to: Annotated[Path, typer.Option("--to", help="The folder of data sets.")],
+) -> None:
+    """Fetch a data set from its origin; goes on where it broke off, and verifies what came."""
+    from accord.cli.commands import run_data_get
+
+    run_data_get(name, to)
 
 
 @app.command(epilog="Example: accord report run")

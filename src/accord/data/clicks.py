@@ -73,15 +73,21 @@ def pair_keys(users: np.ndarray, items: np.ndarray, n_items: int) -> np.ndarray:
 
 
 def load_clicks(
-    source: Any, *, user: str | None = None, item: str | None = None, time: str | None = None
+    source: Any, *, user: str | None = None, item: str | None = None, time: str | None = None, known: Any = None
 ) -> Clicks:
-    """Read a log in any form, give every id a row number, and merge repeated clicks."""
+    """Read a log in any form, give every id a row number, and merge repeated clicks.
+
+    ``known`` is a table of pairs whose ids are given row numbers too, though they may have no click.
+    """
     table, columns = read_log(source, user=user, item=item, time=time)
     place = open_table_name(source)
     user_codes, user_ids = encode(table[columns.user], "user", place, columns.user)
     item_codes, item_ids = encode(table[columns.item], "item", place, columns.item)
     times, time_type = (None, None) if columns.time is None else _times(table[columns.time], place, columns.time)
     del table
+    if known is not None:
+        others, names = read_log(known)
+        user_ids, item_ids = user_ids.extended(others[names.user]), item_ids.extended(others[names.item])
     keys = pair_keys(user_codes, item_codes, len(item_ids))
     del user_codes, item_codes
     keys, times, counts = _merge(keys, times)
@@ -154,18 +160,28 @@ def _parsed_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     return None
 
 
+@dataclass(frozen=True)
+class MatchedPairs:
+    """The pairs of another table as row numbers, −1 where an id is unknown."""
+
+    users: np.ndarray
+    items: np.ndarray
+    table: pa.Table
+    columns: Columns
+
+    @property
+    def known(self) -> np.ndarray:
+        return (self.users >= 0) & (self.items >= 0)
+
+
 def match_pairs(
-    source: Any, clicks_user_ids: Ids, clicks_item_ids: Ids, *, user: str | None = None, item: str | None = None
-) -> tuple[np.ndarray, np.ndarray, pa.Table]:
-    """Row numbers (−1 where unknown) of the pairs of another file, and that file's whole table."""
+    source: Any, user_ids: Ids, item_ids: Ids, *, user: str | None = None, item: str | None = None
+) -> MatchedPairs:
+    """Find the pairs of a file or table among known ids."""
     table, place = open_table(source)
     if not isinstance(table, pa.Table):
         table = table.read()
     if table.num_rows == 0:
         raise DataError(f"{place} holds no rows.".capitalize())
     _, columns = read_log(table, user=user, item=item)
-    return (
-        clicks_user_ids.find(table[columns.user]),
-        clicks_item_ids.find(table[columns.item]),
-        table,
-    )
+    return MatchedPairs(user_ids.find(table[columns.user]), item_ids.find(table[columns.item]), table, columns)

@@ -49,6 +49,16 @@ class Ids:
             )
         return codes
 
+    def extended(self, raw: Any) -> Ids:
+        """These ids and, after them, those of ``raw`` that are new."""
+        array = pc.unique(raw)
+        new = self._alike(array.filter(pa.array(self.find(array) < 0)))
+        new = new.combine_chunks() if isinstance(new, pa.ChunkedArray) else new
+        if new.null_count:  # text among integers
+            text = pa.concat_arrays([pc.cast(self.values, pa.string()), pc.cast(array, pa.string())])
+            return Ids(pc.unique(text), self.kind)
+        return Ids(pa.concat_arrays([self.values, new]), self.kind)
+
     def _alike(self, array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
         if array.type == self.values.type:
             return array

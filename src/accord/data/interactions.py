@@ -73,6 +73,13 @@ class Interactions:
     def __len__(self) -> int:
         return len(self.users)
 
+    def with_users(self, count: int) -> Interactions:
+        """The same pairs among more users, who have none."""
+        if count == self.n_users:
+            return self
+        starts = torch.cat([self.starts, self.starts[-1:].expand(count - self.n_users)])
+        return Interactions(self.users, self.items, starts, count, self.n_items)
+
     @property
     def device(self) -> torch.device:
         return self.users.device

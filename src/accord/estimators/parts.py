@@ -35,12 +35,12 @@ def with_validation(
     clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[str, Any]
 ) -> tuple[Clicks, np.ndarray]:
     """The log joined with the pairs of a validation file; pairs in both stay in training."""
-    users, items, _ = match_pairs(valid, clicks.user_ids, clicks.item_ids)
-    known = (users >= 0) & (items >= 0)
-    keys = np.setdiff1d(pair_keys(users[known], items[known], len(clicks.item_ids)), clicks.keys)
+    pairs = match_pairs(valid, clicks.user_ids, clicks.item_ids)
+    users, items = pairs.users[pairs.known], pairs.items[pairs.known]
+    keys = np.setdiff1d(pair_keys(users, items, len(clicks.item_ids)), clicks.keys)
     if not len(keys):
         raise DataError("No validation pair has a known user and item that is not in the log already.")
-    notes |= {"split": "a validation file", "valid_left_out": int(len(users) - len(keys))}
+    notes |= {"split": "a validation file", "valid_left_out": len(pairs.users) - len(keys)}
     merged = np.concatenate([clicks.keys, keys])
     order = np.argsort(merged, kind="stable")
     parts = np.concatenate([part, np.full(len(keys), VALID_FILE, np.int8)])[order]

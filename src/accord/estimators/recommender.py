@@ -20,11 +20,11 @@ from accord.data.splits import holdout_mask
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import run_folder as folder
 from accord.estimators.issues import flag_share, worst_first
-from accord.estimators.measuring import measure_issues, measure_ranking
+from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.estimators.parts import TRAIN, VALID, VALID_FILE, clicks_from, over_pairs, with_validation
 from accord.estimators.settings import RecommenderSettings, make_settings, with_settings_in_signature
 from accord.evaluation import RankingTask, mean_metrics
-from accord.evaluation.ranking import BLOCK
+from accord.evaluation.ranking import BLOCK, Scorer
 from accord.models import ModelFactory, PairModel, recommender_factory
 from accord.training import EpochRecord, Hook, resolve_device, seeded, stream, train
 
@@ -59,14 +59,15 @@ class Recommender:
         item: str | None = None,
         time: str | None = None,
         valid: Any = None,
+        known: Any = None,
         hook: Hook | None = None,
     ) -> Self:
         """Train on a log: a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix.
 
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the
-        rest. ``hook`` is told of the progress.
+        rest. Ids of the pairs in ``known`` join the catalogue without a click. ``hook`` is told of the progress.
         """
-        clicks = load_clicks(log, user=user, item=item, time=time)
+        clicks = load_clicks(log, user=user, item=item, time=time, known=known)
         if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
             raise DataError(
                 f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
@@ -74,6 +75,7 @@ class Recommender:
             )
         pa.default_memory_pool().release_unused()
         self._take_log(clicks, valid)
+        self.__dict__.pop("_cache", None)
         device = resolve_device(self.settings.device)
         training = self._interactions(self.part_ == TRAIN, device)
         task = self._validation_task(training)
@@ -159,7 +161,7 @@ class Recommender:
         own = self.quality_[self.part_ == TRAIN]
         if not np.isfinite(own).all():
             raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
-        training = self._interactions(self.part_ == TRAIN)
+        training = self._training()
         users, items = training.sample_pairs(NON_CLICKS, stream(training.device, self.settings.seed, "non-clicks"))
         self.threshold_ = float(over_pairs(quality, users.numpy(), items.numpy()).mean(dtype=np.float64))
 
@@ -209,7 +211,8 @@ class Recommender:
         allowed = None if items is None else torch.from_numpy(self.item_ids_.require(items))
         seen = self._seen() if exclude_seen else None
         blocks = torch.from_numpy(codes).split(max(1, BLOCK // len(self.item_ids_)))
-        parts = [self._top(block, k, seen, allowed) for block in blocks]
+        scorer = self._scorer()
+        parts = [self._top(scorer, block, k, seen, allowed) for block in blocks]
         row, rank, item, score = (torch.cat([part[n] for part in parts]).numpy() for n in range(4))
         offsets = np.repeat(np.cumsum([0] + [len(b) for b in blocks[:-1]]), [len(p[0]) for p in parts])
         return pa.table(
@@ -221,10 +224,30 @@ class Recommender:
             }
         )
 
+    def _scorer(self) -> Scorer:
+        """Scores of users' items; users without a training click get popularity, unless the model is to rank."""
+        target, training = self._target, self._training()
+        if self.settings.cold_users == "model":
+            return target.scores
+        popularity = torch.log1p(training.popularity.float())
+
+        @torch.no_grad()
+        def scores(users: Tensor) -> Tensor:
+            warm = users < training.n_users
+            warm &= training.degrees[users.clamp(max=training.n_users - 1)] > 0
+            if warm.all():
+                return target.scores(users)
+            ranked = popularity.expand(len(users), -1).clone()
+            if warm.any():
+                ranked[warm] = target.scores(users[warm])
+            return ranked
+
+        return scores
+
     def _top(
-        self, users: Tensor, k: int, seen: Interactions | None, allowed: Tensor | None
+        self, scorer: Scorer, users: Tensor, k: int, seen: Interactions | None, allowed: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        scores = self._target.scores(users)
+        scores = scorer(users)
         if seen is not None:
             seen.mask_seen(scores, users)
         if allowed is not None:
@@ -273,12 +296,17 @@ class Recommender:
     def evaluate(self, truth: Any, k: Sequence[int] = (5, 20), **columns: str | None) -> dict[str, float]:
         """Ranking metrics against clean test pairs, over all items the user has not clicked in the log.
 
-        Pairs of users unknown to the model are left out and counted (``unknown_user_pairs``); unknown items
-        stay in as misses.
+        Users without a training click are ranked for by popularity, known or not; where there are any, the
+        metrics of the others alone are given as ``warm …``. Unknown items stay in as misses.
         """
+        return self.evaluate_users(truth, k, **columns).means()
+
+    def evaluate_users(self, truth: Any, k: Sequence[int] = (5, 20), **columns: str | None) -> Ranked:
+        """What `evaluate` averages: the metrics of each user."""
         self._require_fit()
         pairs = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
-        return measure_ranking(self._target.scores, pairs, self._seen(), k)
+        strangers = self.settings.cold_users == "popularity"
+        return measure_ranking(self._scorer(), pairs, self.user_ids_, self._seen(), self._training(), k, strangers)
 
     def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
         """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
@@ -356,7 +384,7 @@ class Recommender:
         models = {"noise_dp": noise_model, "noise_dn": noise_model}
         if self.settings.method == "popularity":
             models["target"] = "popularity"
-        training = self._interactions(self.part_ == TRAIN)
+        training = self._training()
         self.networks_ = {role: self._build(role, models.get(role), training) for role in config["networks"]}
         folder.read_weights(run / folder.WEIGHTS, self.networks_)
         for network in self.networks_.values():
@@ -391,9 +419,16 @@ class Recommender:
         return self.settings.make_method().target(self.networks_)
 
     def _seen(self) -> Interactions:
-        if getattr(self, "_seen_cache", None) is None:
-            self._seen_cache = self._interactions(np.ones(len(self.clicks_), bool))
-        return self._seen_cache
+        return self._cached("seen", lambda: self._interactions(np.ones(len(self.clicks_), bool)))
+
+    def _training(self) -> Interactions:
+        return self._cached("training", lambda: self._interactions(self.part_ == TRAIN))
+
+    def _cached(self, name: str, make: Callable[[], Interactions]) -> Interactions:
+        cache: dict[str, Interactions] = self.__dict__.setdefault("_cache", {})
+        if name not in cache:
+            cache[name] = make()
+        return cache[name]
 
     def _require_fit(self) -> None:
         if not hasattr(self, "networks_"):

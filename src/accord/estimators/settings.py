@@ -67,6 +67,8 @@ class RecommenderSettings(BaseModel):
     """Share of the log held out for choosing the epoch."""
     valid_users: int = Field(default=10_000, ge=1)
     """At most this many users are ranked in validation."""
+    cold_users: Literal["popularity", "model"] = "popularity"
+    """Who ranks for users without a training click: item popularity, or the model's untrained vectors."""
     seed: int = Field(default=0, ge=0)
     """One number from which every random stream is derived."""
     device: str = "auto"

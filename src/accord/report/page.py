@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from accord.estimators import Recommender
 from accord.report import plots
-from accord.studies.tables import comparison_rows, detection_rows
+from accord.studies.tables import comparison_rows, detection_rows, labels, metric_names
 
 WORST, MOST = 25, 10
 
@@ -57,12 +57,17 @@ def write_comparison_plot(summary: dict[str, Any], path: Path) -> None:
 
 
 def _panels(summary: dict[str, Any]) -> list[str]:
-    rows = summary["rows"]
+    named = list(zip(labels(summary), summary["rows"], strict=True))
     return [
         plots.bars(
-            name, {row["method"]: (row["metrics"][name]["mean"], row["metrics"][name]["std"]) for row in rows}
+            name,
+            {
+                label: (row["metrics"][name]["mean"], row["metrics"][name]["std"])
+                for label, row in named
+                if name in row["metrics"]
+            },
         )
-        for name in rows[0]["metrics"]
+        for name in metric_names(summary)
     ]
 
 

@@ -115,7 +115,8 @@ PANEL, ROW = 300, 28
 def bars(metric: str, values: dict[str, tuple[float, float]]) -> str:
     """One bar for each method: its mean, and ± one standard deviation."""
     top = max(mean + std for mean, std in values.values()) or 1
-    start, scale = 72, (PANEL - 72 - 62) / top
+    start = 22 + 7.2 * max(len(method) for method in values)
+    scale = (PANEL - start - 62) / top
     parts = [
         f'<svg class="plot" viewBox="0 0 {PANEL} {len(values) * ROW + 28}" role="img" '
         f'aria-label="{escape(metric)}" xmlns="http://www.w3.org/2000/svg">',

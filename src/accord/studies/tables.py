@@ -6,29 +6,50 @@ import csv
 import io
 from typing import Any
 
+SIGNIFICANT = 0.05
+
 
 def metric_names(summary: dict[str, Any]) -> list[str]:
-    return list(summary["rows"][0]["metrics"])
+    return list(dict.fromkeys(name for row in summary["rows"] for name in row["metrics"]))
 
 
-def best_methods(summary: dict[str, Any]) -> dict[str, str]:
-    """For each metric the method with the highest mean."""
-    return {
-        name: max(summary["rows"], key=lambda row: row["metrics"][name]["mean"])["method"]
-        for name in metric_names(summary)
-    }
+def labels(summary: dict[str, Any]) -> list[str]:
+    """Names of the rows: the method alone where there is one model; † marks knowledge no method has."""
+    one = len(summary.get("models", ["one"])) == 1
+    names = [row["method"] if one else f"{row['model']} {row['method']}".strip() for row in summary["rows"]]
+    return [n + (" †" if row.get("uses_knowledge") else "") for n, row in zip(names, summary["rows"], strict=True)]
+
+
+def best_rows(summary: dict[str, Any]) -> set[tuple[int, str]]:
+    """(row, metric) with the highest mean of its model; rows that use knowledge no method has do not compete."""
+    best = set()
+    for model in {row.get("model", "") for row in summary["rows"]}:
+        for name in metric_names(summary):
+            rows = [
+                (row["metrics"][name]["mean"], k)
+                for k, row in enumerate(summary["rows"])
+                if row.get("model", "") == model and name in row["metrics"] and not row.get("uses_knowledge")
+            ]
+            if rows:
+                best.add((max(rows)[1], name))
+    return best
 
 
 def comparison_rows(summary: dict[str, Any], bold: tuple[str, str] = ("", "")) -> list[list[str]]:
-    """Header and one row per method: mean ± std of each metric, and seconds of training."""
-    best = best_methods(summary)
-    rows = [["method", *metric_names(summary), "train s"]]
-    for row in summary["rows"]:
+    """Header and one row per method: mean ± std of each metric, p against normal, seconds of training."""
+    best, names = best_rows(summary), metric_names(summary)
+    tested = any("against_normal" in row for row in summary["rows"])
+    rows = [["method", *names, *(["p"] if tested else []), "train s"]]
+    for k, (row, label) in enumerate(zip(summary["rows"], labels(summary), strict=True)):
         cells = []
-        for name, value in row["metrics"].items():
-            text = f"{value['mean']:.4f}±{value['std']:.4f}"
-            cells.append(f"{bold[0]}{text}{bold[1]}" if best[name] == row["method"] else text)
-        rows.append([row["method"], *cells, f"{row['seconds']:.1f}"])
+        for name in names:
+            value = row["metrics"].get(name)
+            text = "" if value is None else f"{value['mean']:.4f}±{value['std']:.4f}"
+            cells.append(f"{bold[0]}{text}{bold[1]}" if (k, name) in best else text)
+        if tested:
+            p = row.get("against_normal", {}).get("p_holm")
+            cells.append("" if p is None else f"{p:.3f}")
+        rows.append([label, *cells, f"{row['seconds']:.1f}"])
     return rows
 
 
@@ -38,7 +59,9 @@ def detection_rows(summary: dict[str, Any]) -> list[list[str]]:
     if popularity is None:
         return []
     rows = [["noise found by (ROC-AUC)", *popularity]]
-    rows += [[r["method"], *(f"{r['auc_by_kind'][k]:.3f}" for k in popularity)] for r in summary["rows"]]
+    for row, label in zip(summary["rows"], labels(summary), strict=True):
+        if "auc_by_kind" in row:
+            rows.append([label, *(f"{row['auc_by_kind'][k]:.3f}" for k in popularity)])
     return [*rows, ["item popularity", *(f"{v:.3f}" for v in popularity.values())]]
 
 
@@ -52,8 +75,14 @@ def as_csv(summary: dict[str, Any]) -> str:
     names = metric_names(summary)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["method", *(f"{n} {part}" for n in names for part in ("mean", "std")), "train_seconds"])
+    parts = [f"{name} {part}" for name in names for part in ("mean", "std")]
+    writer.writerow(["model", "method", *parts, "p_holm", "train_seconds"])
     for row in summary["rows"]:
-        values = [f"{row['metrics'][n][part]:.6f}" for n in names for part in ("mean", "std")]
-        writer.writerow([row["method"], *values, f"{row['seconds']:.3f}"])
+        values = [
+            f"{row['metrics'][name][part]:.6f}" if name in row["metrics"] else ""
+            for name in names
+            for part in ("mean", "std")
+        ]
+        p = row.get("against_normal", {}).get("p_holm", "")
+        writer.writerow([row.get("model", ""), row["method"], *values, p, f"{row['seconds']:.3f}"])
     return out.getvalue()

@@ -1,0 +1,209 @@
+"""Data sets by name: where they come from, their terms, how they are verified, and their two protocols."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from accord.errors import DataError, SettingError, nearest
+
+Protocol = Literal["fair", "paper"]
+FOLDER_VARIABLE = "ACCORD_DATA"
+SPLITS = "https://raw.githubusercontent.com/wangyu-ustc/DeCA/8b04aa8c24c08c4519f559d25e4c3da34fe97bd3/data"
+"""The DeCA authors' split files, at one commit."""
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file of a data set, under the set's own folder."""
+
+    name: str
+    origin: str
+    """Where it comes from: an address to fetch, or words that say how to get it."""
+    sha256: str | None = None
+    member: str | None = None
+    """The file inside a zip archive at ``origin``."""
+
+    @property
+    def fetchable(self) -> bool:
+        return self.origin.startswith("https://")
+
+    def verify(self, path: Path) -> None:
+        """Refuse a file that is not the one that was meant."""
+        if self.sha256 is None:
+            return
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != self.sha256:
+            raise DataError(
+                f"'{path}' is not the expected file: its sha256 begins {found[:12]}, not {self.sha256[:12]}."
+            )
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """An entry of the catalogue."""
+
+    name: str
+    title: str
+    folder: str
+    files: tuple[DataFile, ...]
+    terms: str
+    citation: str
+    users: int
+    items: int
+    interactions: int
+    clean: str
+    """What tells a clean test row from a noisy one; used for the final test and nowhere else."""
+    split: str
+    ks: tuple[int, ...]
+
+    def path(self, name: str, root: Path) -> Path:
+        return root / self.folder / name
+
+    def missing(self, root: Path) -> list[DataFile]:
+        return [file for file in self.files if not self.path(file.name, root).is_file()]
+
+    def require(self, root: Path | None = None) -> Path:
+        """The folder of the set's files; where some are missing, the error says which and from where."""
+        root = root or data_root()
+        if root is None:
+            raise DataError(
+                f"Data set '{self.name}' needs a folder: run `accord data get {self.name} --to DIR` and set "
+                f"{FOLDER_VARIABLE}=DIR."
+            )
+        if missing := self.missing(root):
+            wanted = "; ".join(f"{file.name} ({file.origin})" for file in missing)
+            raise DataError(f"Data set '{self.name}' is not at hand; put into '{root / self.folder}': {wanted}.")
+        return root / self.folder
+
+
+def data_root() -> Path | None:
+    """The folder that the environment names."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return Path(folder) if folder else None
+
+
+def _split_files(
+    folder: str, stem: str, checks: dict[str, str | None], without: tuple[str, ...] = ()
+) -> tuple[DataFile, ...]:
+    return tuple(
+        DataFile(f"{stem}.{part}", f"{SPLITS}/{folder}/{stem}.{part}", sha)
+        for part, sha in checks.items()
+        if part not in without
+    )
+
+
+DENOISING_REC = "W. Wang, F. Feng, X. He, L. Nie, T.-S. Chua, Denoising Implicit Feedback, WSDM 2021"
+MARKET_BIAS = "M. Wan, J. Ni, R. Misra, J. McAuley, Addressing Marketing Bias in Product Recommendations, WSDM 2020"
+
+DATA_SETS = {
+    entry.name: entry
+    for entry in (
+        DataSet(
+            name="movielens-100k",
+            title="MovieLens-100K",
+            folder="ml-100k",
+            files=(
+                DataFile(
+                    "ml-100k.inter",
+                    "https://files.grouplens.org/datasets/movielens/ml-100k.zip",
+                    member="ml-100k/u.data",
+                ),
+                *_split_files(
+                    "ml-100k",
+                    "ml-100k",
+                    {
+                        "train.rating": "cc83282c0c3dd2e6e01359cea1f44fa0c10048a87a394c80fe1499f2bc7e8717",
+                        "valid.rating": "00571cac093aa3ec1f4b9be0d8fbc0a0c4d3a0542ee126e1573f671337da7f2b",
+                        "test.negative": "b6ef56ff61d6d79e27f1f08fda63c83cad72624d5ef7bddd388e165b57bf5551",
+                    },
+                ),
+            ),
+            terms="Research use; no redistribution without permission (GroupLens).",
+            citation="F. M. Harper, J. A. Konstan, The MovieLens Datasets, ACM TiiS 5(4), 2015",
+            users=943,
+            items=1682,
+            interactions=100_000,
+            clean="rating 5",
+            split="each user's rows by time, 8:1:1",
+            ks=(3, 20),
+        ),
+        DataSet(
+            name="modcloth",
+            title="Modcloth",
+            folder="modcloth",
+            files=_split_files(
+                "modcloth",
+                "modcloth",
+                {
+                    "train.rating": "e4698402116e8b621c66c79405b0309df8da9991fa6669dd9f2768acf7559ced",
+                    "valid.rating": "216e8b73e746972087833ebc5b94ac0f1667041ab2be5efd3472c75d4526d511",
+                    "test.negative": "83c9d9cd457733a364d42cff5298d82413892d46292522590ac3449372558387",
+                },
+            ),
+            terms="Research use (marketBias).",
+            citation=MARKET_BIAS,
+            users=44_784,
+            items=1020,
+            interactions=99_893,
+            clean="rating 5",
+            split="random, 8:1:1, as split by the DeCA authors",
+            ks=(5, 20),
+        ),
+        DataSet(
+            name="adressa",
+            title="Adressa",
+            folder="adressa",
+            files=(
+                DataFile(
+                    "adressa.train.pairs.tsv",
+                    "user and item columns, tab separated, of adressa.train.rating in the DenoisingRec repository",
+                    "a938ce3f798c1476e1ef6636d5a7d4c90299653bb95c89a9d3cee7a3435517d3",
+                ),
+                *_split_files(
+                    "adressa",
+                    "adressa",
+                    {
+                        "valid.rating": "4cb75a6055b2c64ec9ed2c9e34783b437180fddd655167bc2f70325780e8a301",
+                        "test.negative": "69f4efed142360c45571eeafe6ef81634ac8aa9d4c150e3f4be63c55609c4435",
+                    },
+                ),
+            ),
+            terms="Research use, non-commercial (Adressa).",
+            citation=f"J. A. Gulla et al., The Adressa Dataset, WI 2017; split: {DENOISING_REC}",
+            users=212_231,
+            items=6596,
+            interactions=419_491,
+            clean="dwell time over 10 s",
+            split="by time, as split by the DenoisingRec authors",
+            ks=(5, 20),
+        ),
+        DataSet(
+            name="electronics",
+            title="Electronics",
+            folder="electronics",
+            files=(
+                DataFile("electronics_5.train.rating", "the train file of the DeCA authors, who do not publish it"),
+                *_split_files("electronics", "electronics_5", {"valid.rating": None, "test.negative": None}),
+            ),
+            terms="Research use (marketBias).",
+            citation=MARKET_BIAS,
+            users=1_157_633,
+            items=9560,
+            interactions=1_292_954,
+            clean="rating 5",
+            split="random, 8:1:1, as split by the DeCA authors",
+            ks=(10, 50),
+        ),
+    )
+}
+
+
+def find_data_set(name: str) -> DataSet:
+    if name not in DATA_SETS:
+        raise SettingError(f"Unknown data set '{name}': {nearest(name, DATA_SETS)}")
+    return DATA_SETS[name]

@@ -1,0 +1,85 @@
+"""What a cell is trained on: the log as it is, its clean rows alone, or with false clicks added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from accord.data.clicks import Clicks, load_clicks, match_pairs, pair_keys
+from accord.data.interactions import Interactions
+from accord.data.splits import holdout_mask
+from accord.errors import DataError
+from accord.training import stream
+
+
+@dataclass(frozen=True)
+class Materials:
+    """A log, its validation clicks, ids to know, and what is known of its noise."""
+
+    log: Any
+    valid: Any = None
+    known: Any = None
+    noise: Any = None
+    """A table of clicks with is_noise."""
+
+
+def clean_only(materials: Materials, clean: Any) -> Materials:
+    """The `oracle` row: the truly clean rows, which no method can have."""
+    if clean is not None:
+        return replace(
+            materials, log=clean, known=materials.known if materials.known is not None else materials.log
+        )
+    if materials.noise is None:
+        raise DataError("The oracle row needs to know which clicks are clean: give --truth with a column is_noise.")
+    clicks = load_clicks(materials.log)
+    marked = match_pairs(materials.noise, clicks.user_ids, clicks.item_ids)
+    noisy = np.array([str(value).lower() in ("true", "1") for value in marked.table["is_noise"].to_pylist()])
+    bad = pair_keys(marked.users, marked.items, len(clicks.item_ids))[noisy & marked.known]
+    return replace(materials, log=clicks.subset(~np.isin(clicks.keys, bad)).to_table(), known=_pairs(clicks))
+
+
+def with_false_clicks(
+    materials: Materials, share: float, columns: dict[str, str | None], seed: int, split_share: float
+) -> Materials:
+    """Random false clicks added to training alone, ``share`` of its size; which they are is known exactly."""
+    clicks = load_clicks(materials.log, known=materials.known, **columns)
+    valid = materials.valid
+    train = clicks
+    if valid is None:
+        held = holdout_mask(clicks, split_share, seed=seed, by_time=clicks.times is not None)
+        train, valid = clicks.subset(~held), _pairs(clicks.subset(held))
+    added = _false_clicks(clicks, train, valid, round(share * len(train)), seed)
+    own, false = _pairs(train), _pairs(added)
+    log = pa.concat_tables([own, false])
+    noise = log.append_column("is_noise", pa.array([False] * len(own) + [True] * len(false)))
+    return Materials(log, valid, _pairs(clicks) if materials.known is None else materials.known, noise)
+
+
+def _false_clicks(clicks: Clicks, train: Clicks, valid: Any, count: int, seed: int) -> Clicks:
+    """Distinct pairs that are neither in training nor in validation; users as active as they are."""
+    n_items = len(clicks.item_ids)
+    held = match_pairs(valid, clicks.user_ids, clicks.item_ids)
+    taken = np.unique(np.concatenate([clicks.keys, pair_keys(held.users, held.items, n_items)[held.known]]))
+    data = Interactions.from_pairs(train.users, train.items, len(clicks.user_ids), n_items)
+    generator = stream(data.device, seed, "false clicks")
+    chosen = np.empty(0, np.int64)
+    for _ in range(50):
+        users, items = data.sample_pairs(count, generator)
+        fresh = np.setdiff1d(pair_keys(users.numpy(), items.numpy(), n_items), taken)
+        chosen = np.union1d(chosen, fresh)
+        if len(chosen) >= count:
+            break
+    chosen = np.sort(np.random.default_rng(seed).permutation(chosen)[:count])
+    return replace(
+        clicks.subset(np.zeros(len(clicks), bool)),
+        users=(chosen // n_items).astype(np.int32),
+        items=(chosen % n_items).astype(np.int32),
+        times=None,
+    )
+
+
+def _pairs(clicks: Clicks) -> pa.Table:
+    return pa.table({"user": clicks.user_ids.take(clicks.users), "item": clicks.item_ids.take(clicks.items)})
