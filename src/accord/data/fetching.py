@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import urllib.error
 import urllib.request
@@ -26,9 +27,16 @@ def fetch(entry: DataSet, root: Path, tick: Tick = lambda done, total: None) -> 
             by_hand.append(file)
             continue
         target = entry.path(file.name, root)
+        made = [folder for folder in (target.parent, root) if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(target.name + ".part")
-        _download(file, part, tick)
+        try:
+            _download(file, part, tick)
+        except DataError:
+            for folder in made:  # what could not begin leaves nothing behind
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+            raise
         if file.member is not None:
             part = _extract(part, file.member)
         try:

@@ -1,0 +1,64 @@
+"""Rows that use knowledge no method has, and false clicks whose truth is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from accord.data.simulator import GENUINE, Simulation
+from accord.errors import DataError
+from accord.studies import Comparison, compare
+from accord.studies.materials import Materials, clean_only, with_false_clicks
+from accord.studies.tables import comparison_rows
+
+QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
+
+
+def pairs(table) -> set[tuple[str, str]]:
+    return set(zip(table["user"].to_pylist(), table["item"].to_pylist(), strict=True))
+
+
+def test_oracle_trains_on_the_clean_rows_alone(made: Simulation) -> None:
+    clean = clean_only(Materials(made.log(), noise=made.clicks()), None)
+    assert pairs(clean.log) == pairs(made.log().filter(made.kinds == GENUINE))
+    with pytest.raises(DataError, match="is_noise"):
+        clean_only(Materials(made.log()), None)
+
+
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_false_clicks_go_into_training_alone(made: Simulation, share: float) -> None:
+    dirty = with_false_clicks(Materials(made.log()), share, {}, seed=0, split_share=0.1)
+    marked = dirty.noise.to_pandas()
+    own, false = marked[~marked.is_noise], marked[marked.is_noise]
+    assert len(false) == round(share * len(own))
+    false_pairs = set(zip(false.user, false.item, strict=True))
+    assert len(false_pairs) == len(false)
+    assert not false_pairs & pairs(made.log())
+    assert pairs(dirty.valid) | set(zip(own.user, own.item, strict=True)) == pairs(made.log())
+
+
+def test_reference_rows_in_a_table(made: Simulation, tmp_path: Path) -> None:
+    study = Comparison(
+        made.log(),
+        ["popularity", "normal", "oracle"],
+        seeds=2,
+        models=["mf", "gmf"],
+        settings=QUICK,
+        truths=[made.truth(), made.clicks()],
+    )
+    summary = compare(study, tmp_path)
+    names = [row[0] for row in comparison_rows(summary)[1:]]
+    assert names == ["popularity", "mf normal", "mf oracle †", "gmf normal", "gmf oracle †"]
+    assert [("against_normal" in row) for row in summary["rows"]] == [True, False, True, False, True]
+    assert json.loads((tmp_path / "cells" / "mf-oracle-seed0.json").read_text())["uses_knowledge"]
+
+
+def test_injected_clicks_are_measured(made: Simulation, tmp_path: Path) -> None:
+    study = Comparison(made.log(), ["normal", "oracle"], seeds=1, settings=QUICK, truths=[made.truth()], inject=0.3)
+    summary = compare(study, tmp_path)
+    cell = json.loads((tmp_path / "cells" / "gmf-normal-seed0.json").read_text())
+    assert cell["inject"] == 0.3
+    assert cell["detection"]["noise_share"] == pytest.approx(0.3 / 1.3, abs=0.01)
+    assert "noise auc" in summary["rows"][0]["metrics"]
