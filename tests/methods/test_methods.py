@@ -132,7 +132,8 @@ def test_normal_loss_is_cross_entropy() -> None:
 def test_weight_decay_is_the_l2_term_of_the_target_alone() -> None:
     phase = make_method("deca", Denoising()).phases(build)[0]
     optimiser = make_optimiser(phase, TrainingOptions(weight_decay=0.25))
-    decay = {id(p): group["weight_decay"] for group in optimiser.param_groups for p in group["params"]}
+    assert optimiser.dense is not None
+    decay = {id(p): group["weight_decay"] for group in optimiser.dense.param_groups for p in group["params"]}
     for role, net in phase.networks.items():
         assert {decay[id(p)] for p in net.parameters()} == {0.25 if role == "target" else 0.0}
 

@@ -11,7 +11,7 @@ from accord.errors import SettingError, nearest
 from accord.methods import CONSTANTS, METHODS, Denoising, Method, make_method
 from accord.methods.denoising import SubTasks
 from accord.models import NOISE_MODELS, RECOMMENDERS
-from accord.training import TrainingOptions
+from accord.training import TrainingOptions, Updates
 
 T = TypeVar("T")
 
@@ -43,6 +43,8 @@ class RecommenderSettings(BaseModel):
     """Adam's step size."""
     l2: float = Field(default=0.06, ge=0)
     """The paper's λ, divided by the number of users before use (its range: 0.01 to 1000)."""
+    updates: Updates = "auto"
+    """Adam's updates: dense (the paper's), by the rows a batch touched, or by rows for large tables alone."""
     c0: float | None = Field(default=None, ge=0)
     """How sure a click is a true like (the paper searches 1 to 1000); by default 10 for deca, 1 for deca-p."""
     c1: float | None = Field(default=None, ge=0)
@@ -82,6 +84,7 @@ class RecommenderSettings(BaseModel):
             weight_decay=self.l2 / n_users,
             patience=self.patience,
             restore=self.restore,
+            updates=self.updates,
             seed=self.seed,
         )
 

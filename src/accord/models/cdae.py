@@ -75,5 +75,9 @@ class CDAE(nn.Module):
             self._generator = torch.Generator(device=self.users.device).manual_seed(self._seed)
         return self._generator
 
+    def tables(self) -> list[nn.Parameter]:
+        """Tables of which a batch touches a few rows."""
+        return [self.users, self.items_in, self.items]
+
     def item_vectors(self) -> Tensor:
         return self.items

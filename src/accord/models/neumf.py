@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.models.pairwise import SPREAD
-from accord.scatter import gather
+from accord.scatter import gather, marked
 
 SCORE_BLOCK = 1 << 15
 """Pairs that go through the perceptron at a time when all items are scored: their layers stay in the cache."""
@@ -68,7 +68,7 @@ class NeuMF(nn.Module):
 
     def _first(self, table: Tensor, part: Tensor, index: Tensor) -> Tensor:
         """A side's part of the first layer, computed for the whole table where that is the smaller product."""
-        if len(table) <= len(index):
+        if len(table) <= len(index) and not marked(table):
             return gather(table @ part.T, index)
         return gather(table, index) @ part.T
 
@@ -78,6 +78,10 @@ class NeuMF(nn.Module):
     def _join(self, wide: Tensor, deep: Tensor) -> Tensor:
         weight_wide, weight_deep = self.out.weight[0].chunk(2)
         return wide.matmul(weight_wide) + deep.matmul(weight_deep) + self.out.bias
+
+    def tables(self) -> list[nn.Parameter]:
+        """Tables of which a batch touches a few rows."""
+        return [self.users, self.items, self.mlp_users, self.mlp_items]
 
     def user_vectors(self) -> Tensor:
         return self.users

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from accord.scatter import sum_rows
+from accord.scatter import marked, sum_rows, table_gradient
 
 SPREAD = 0.1
 """Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), from where products
@@ -45,6 +45,7 @@ class _PairLogits(torch.autograd.Function):
         bias: Tensor | None,
         users: Tensor,
         items: Tensor,
+        by_rows: tuple[bool, bool],
     ) -> Tensor:
         flat = items.reshape(-1)
         of_users = user_table.index_select(0, users)
@@ -52,6 +53,7 @@ class _PairLogits(torch.autograd.Function):
         factors = of_users if weight is None else of_users * weight
         ctx.save_for_backward(of_users, of_items, factors, weight, users, flat)
         ctx.rows = len(user_table), len(item_table)
+        ctx.by_rows = by_rows
         ctx.biased = item_bias is not None, bias is not None
         logits = (factors * of_items).sum(-1)
         if item_bias is not None:
@@ -68,14 +70,14 @@ class _PairLogits(torch.autograd.Function):
         to_item_bias = sum_rows(flat, grad.reshape(-1), n_items) if has_item_bias else None
         to_bias = grad.sum().view(1) if has_bias else None
         grad = grad.unsqueeze(-1)
-        to_items = sum_rows(flat, (grad * factors).view(-1, width), n_items)
+        to_items = table_gradient(flat, (grad * factors).view(-1, width), n_items, ctx.by_rows[1])
         to_factors = _sum_over_candidates(grad, of_items)
         to_weight = None
         if weight is not None:
             to_weight = (to_factors * of_users).sum(0)
             to_factors *= weight
-        to_users = sum_rows(users, to_factors, n_users)
-        return to_users, to_items, to_weight, to_item_bias, to_bias, None, None
+        to_users = table_gradient(users, to_factors, n_users, ctx.by_rows[0])
+        return to_users, to_items, to_weight, to_item_bias, to_bias, None, None, None
 
 
 def _sum_over_candidates(grad: Tensor, of_items: Tensor) -> Tensor:
@@ -99,7 +101,7 @@ def pair_logits(
 ) -> Tensor:
     """Σ_d w_d · U[u]_d · V[i]_d + b_i + b for ``users`` (B,) and ``items`` (B,) or (n, B)."""
     return _PairLogits.apply(  # pyright: ignore[reportReturnType]
-        user_table, item_table, weight, item_bias, bias, users, items
+        user_table, item_table, weight, item_bias, bias, users, items, (marked(user_table), marked(item_table))
     )
 
 
@@ -128,6 +130,10 @@ class FactorModel(nn.Module):
             return of_users @ self.items.T
         offset = torch.stack(torch.broadcast_tensors(*offsets)).sum(0) if len(offsets) > 1 else offsets[0]
         return torch.addmm(offset, of_users, self.items.T)
+
+    def tables(self) -> list[nn.Parameter]:
+        """Tables of which a batch touches a few rows."""
+        return [self.users, self.items]
 
     def user_vectors(self) -> Tensor:
         return self.users

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from accord.errors import AccordError
 from accord.methods.base import Batch, Clock, Negatives, Phase
+from accord.training.optimisers import Adam, Updates
 from accord.training.seeds import stream
 
 EpochRecord = dict[str, Any]
@@ -54,6 +55,8 @@ class TrainingOptions:
     """Epochs without a better validation metric before a phase stops; 0 never stops early."""
     metric: str = "ndcg@20"
     restore: Literal["best", "last"] = "best"
+    updates: Updates = "auto"
+    """Whether large tables are updated by the rows a batch touched, or whole."""
     seed: int = 0
 
 
@@ -141,8 +144,7 @@ class Trainer:
             for current, best in zip(self._kept_weights()[role], saved, strict=True):
                 current.copy_(best)
         self._best_weights.clear()
-        self.optimiser.zero_grad(set_to_none=True)
-        self.optimiser.state.clear()
+        self.optimiser.release()
         for network in self.phase.networks.values():
             network.requires_grad_(False).eval()
 
@@ -150,24 +152,20 @@ class Trainer:
         return {role: list(self.phase.networks[role].state_dict().values()) for role in self.phase.kept}
 
 
-def training_step(phase: Phase, optimiser: torch.optim.Optimizer, batch: Batch, clock: Clock) -> Tensor:
+def training_step(phase: Phase, optimiser: Adam, batch: Batch, clock: Clock) -> Tensor:
     """One update; a function of the networks, the optimiser's state and the batch, with no host sync."""
-    for group in optimiser.param_groups:  # what zero_grad does, less its bookkeeping
-        for parameter in group["params"]:
-            parameter.grad = None
+    optimiser.clear()
     loss = phase.loss(batch, clock)
     loss.backward()
-    optimiser.step()  # a network without a gradient in this sub-task is not stepped
+    optimiser.step()
     return loss.detach()
 
 
-def make_optimiser(phase: Phase, options: TrainingOptions) -> torch.optim.Optimizer:
-    """Fused Adam over all networks of the phase; the L2 term, on the target alone, is its weight decay."""
-    groups = [
-        {"params": list(net.parameters()), "weight_decay": options.weight_decay if role == phase.target else 0.0}
-        for role, net in phase.networks.items()
-    ]
-    return torch.optim.Adam(groups, lr=options.learning_rate, fused=True)
+def make_optimiser(phase: Phase, options: TrainingOptions) -> Adam:
+    """Adam over all networks of the phase; the L2 term, on the target alone, is its weight decay."""
+    decay = {role: options.weight_decay if role == phase.target else 0.0 for role in phase.networks}
+    groups = [(network, decay[role]) for role, network in phase.networks.items()]
+    return Adam(groups, options.learning_rate, options.batch_size, options.updates)
 
 
 def train(

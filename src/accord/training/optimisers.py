@@ -1,0 +1,107 @@
+"""Adam, with the L2 term of the target as weight decay: over whole tensors, or over the rows a batch touched.
+
+A step of dense Adam reads and writes every row of every table; on a log with a few clicks for each of very many
+users that is nearly all of the work. `RowAdam` is the lazy form: moments, L2 term and update of a table's row
+happen in the steps whose batch holds that row. Bias correction counts all steps, as in torch's SparseAdam.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from accord.scatter import BY_ROWS, sum_rows
+
+BETAS, EPSILON = (0.9, 0.999), 1e-8
+MANY_ROWS = 4
+"""A table with more rows than this many batches of clicks is updated by rows, where that is left to accord."""
+
+Updates = Literal["auto", "dense", "rows"]
+
+
+class RowAdam:
+    """Lazy Adam for tables whose gradients come as (rows, values)."""
+
+    def __init__(self, tables: list[tuple[nn.Parameter, float]], learning_rate: float) -> None:
+        self.tables, self.learning_rate = tables, learning_rate
+        self.moments = [(torch.zeros_like(table), torch.zeros_like(table)) for table, _ in tables]
+        self.own_steps = [0] * len(tables)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for k, ((table, decay), (first, second)) in enumerate(zip(self.tables, self.moments, strict=True)):
+            if table.grad is None:
+                continue
+            self.own_steps[k] += 1
+            rows, grad = touched(table.grad)
+            values = table.index_select(0, rows)
+            if decay:
+                grad = grad.add(values, alpha=decay)
+            mean = first.index_select(0, rows).lerp_(grad, 1 - BETAS[0])
+            square = second.index_select(0, rows).mul_(BETAS[1]).addcmul_(grad, grad, value=1 - BETAS[1])
+            first.index_copy_(0, rows, mean)
+            second.index_copy_(0, rows, square)
+            size = self.learning_rate / (1 - BETAS[0] ** self.own_steps[k])
+            spread = square.div_(1 - BETAS[1] ** self.own_steps[k]).sqrt_().add_(EPSILON)
+            table.index_copy_(0, rows, values.addcdiv_(mean, spread, value=-size))
+
+
+def touched(grad: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct rows of a sparse gradient and the sum of each."""
+    rows, position = grad._indices()[0].unique(return_inverse=True)
+    return rows, sum_rows(position, grad._values(), len(rows))
+
+
+class Adam:
+    """All networks of a phase: fused dense Adam, and `RowAdam` for the tables chosen for it."""
+
+    def __init__(
+        self, groups: Iterable[tuple[nn.Module, float]], learning_rate: float, batch_size: int, updates: Updates
+    ) -> None:
+        dense: list[dict[str, object]] = []
+        by_rows: list[tuple[nn.Parameter, float]] = []
+        for network, decay in groups:
+            chosen = {id(table) for table in _row_tables(network, batch_size, updates)}
+            parameters = list(network.parameters())
+            for parameter in parameters:
+                setattr(parameter, BY_ROWS, id(parameter) in chosen)
+            by_rows += [(parameter, decay) for parameter in parameters if id(parameter) in chosen]
+            rest = [parameter for parameter in parameters if id(parameter) not in chosen]
+            if rest:
+                dense.append({"params": rest, "weight_decay": decay})
+        self.parameters = [p for group in dense for p in group["params"]] + [p for p, _ in by_rows]  # pyright: ignore
+        self.dense = (
+            torch.optim.Adam(dense, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True) if dense else None
+        )
+        self.rows = RowAdam(by_rows, learning_rate) if by_rows else None
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def step(self) -> None:
+        """A network without a gradient in this sub-task is not stepped at all."""
+        if self.dense is not None:
+            self.dense.step()
+        if self.rows is not None:
+            self.rows.step()
+
+    def release(self) -> None:
+        """Let go of gradients and moments."""
+        self.clear()
+        if self.dense is not None:
+            self.dense.state.clear()
+        if self.rows is not None:
+            self.rows.moments.clear()
+
+
+def _row_tables(network: nn.Module, batch_size: int, updates: Updates) -> list[nn.Parameter]:
+    """Tables to be updated by rows: none on a GPU, where a dense step is quick and rows would cost a sync."""
+    tables: list[nn.Parameter] = list(getattr(network, "tables", list)())
+    if updates == "dense" or any(table.device.type != "cpu" for table in tables):
+        return []
+    return [table for table in tables if updates == "rows" or len(table) > MANY_ROWS * batch_size]
