@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from accord import Recommender
 from accord.data.simulator import GENUINE, Simulation
 from accord.errors import DataError
 from accord.studies import Comparison, compare
@@ -23,6 +24,10 @@ def pairs(table) -> set[tuple[str, str]]:
 def test_oracle_trains_on_the_clean_rows_alone(made: Simulation) -> None:
     clean = clean_only(Materials(made.log(), noise=made.clicks()), None)
     assert pairs(clean.log) == pairs(made.log().filter(made.kinds == GENUINE))
+    rec = Recommender(method="normal", **QUICK).fit(clean.log, known=clean.known, seen=clean.seen)
+    shown = rec.recommend("u1", k=1000)["item"].to_pylist()
+    assert not {("u1", item) for item in shown} & pairs(made.log())  # its noise stays seen, as for every row
+    assert rec.find_label_issues().num_rows == clean.log.num_rows
     with pytest.raises(DataError, match="is_noise"):
         clean_only(Materials(made.log()), None)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,8 @@ from accord.errors import DataError
 
 PAIR_BLOCK = 1 << 18
 """Pairs scored at a time."""
-TRAIN, VALID, VALID_FILE = range(3)
-"""Parts of the log: trained on, held out of it for choosing the epoch, or from a validation file."""
+TRAIN, VALID, VALID_FILE, SEEN = range(4)
+"""Parts of the log: trained on, held out of it for choosing the epoch, from a validation file, or only seen."""
 
 
 def over_pairs(score: Callable[[Tensor, Tensor], Tensor], users: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -35,27 +36,36 @@ def with_validation(
     clicks: Clicks, part: np.ndarray, valid: Any, notes: dict[str, Any]
 ) -> tuple[Clicks, np.ndarray]:
     """The log joined with the pairs of a validation file; pairs in both stay in training."""
-    pairs = match_pairs(valid, clicks.user_ids, clicks.item_ids)
+    joined, parts, added, given = _joined(clicks, part, valid, VALID_FILE)
+    if not added:
+        raise DataError("No validation pair has a known user and item that is not in the log already.")
+    notes |= {"split": "a validation file", "valid_left_out": given - added}
+    return joined, parts
+
+
+def with_seen(clicks: Clicks, part: np.ndarray, seen: Any) -> tuple[Clicks, np.ndarray]:
+    """The log joined with pairs that are never recommended, and otherwise play no part."""
+    joined, parts, _, _ = _joined(clicks, part, seen, SEEN)
+    return joined, parts
+
+
+def _joined(clicks: Clicks, part: np.ndarray, source: Any, code: int) -> tuple[Clicks, np.ndarray, int, int]:
+    """Clicks and parts with the new pairs of a table, how many were new, and how many were given."""
+    pairs = match_pairs(source, clicks.user_ids, clicks.item_ids)
     users, items = pairs.users[pairs.known], pairs.items[pairs.known]
     keys = np.setdiff1d(pair_keys(users, items, len(clicks.item_ids)), clicks.keys)
-    if not len(keys):
-        raise DataError("No validation pair has a known user and item that is not in the log already.")
-    notes |= {"split": "a validation file", "valid_left_out": len(pairs.users) - len(keys)}
     merged = np.concatenate([clicks.keys, keys])
     order = np.argsort(merged, kind="stable")
-    parts = np.concatenate([part, np.full(len(keys), VALID_FILE, np.int8)])[order]
+    parts = np.concatenate([part, np.full(len(keys), code, np.int8)])[order]
     n_items, times = len(clicks.item_ids), clicks.times
-    joined = Clicks(
+    joined = replace(
+        clicks,
         users=(merged[order] // n_items).astype(np.int32),
         items=(merged[order] % n_items).astype(np.int32),
-        user_ids=clicks.user_ids,
-        item_ids=clicks.item_ids,
         counts=np.concatenate([clicks.counts, np.ones(len(keys), np.uint8)])[order],
         times=None if times is None else np.concatenate([times, np.zeros(len(keys), times.dtype)])[order],
-        columns=clicks.columns,
-        time_type=clicks.time_type,
     )
-    return joined, parts
+    return joined, parts, len(keys), len(pairs.users)
 
 
 def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns) -> Clicks:

@@ -21,7 +21,16 @@ from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import run_folder as folder
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
-from accord.estimators.parts import TRAIN, VALID, VALID_FILE, clicks_from, over_pairs, with_validation
+from accord.estimators.parts import (
+    SEEN,
+    TRAIN,
+    VALID,
+    VALID_FILE,
+    clicks_from,
+    over_pairs,
+    with_seen,
+    with_validation,
+)
 from accord.estimators.settings import RecommenderSettings, make_settings, with_settings_in_signature
 from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK, Scorer
@@ -60,12 +69,14 @@ class Recommender:
         time: str | None = None,
         valid: Any = None,
         known: Any = None,
+        seen: Any = None,
         hook: Hook | None = None,
     ) -> Self:
         """Train on a log: a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix.
 
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the
-        rest. Ids of the pairs in ``known`` join the catalogue without a click. ``hook`` is told of the progress.
+        rest. Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never
+        recommended. ``hook`` is told of the progress.
         """
         clicks = load_clicks(log, user=user, item=item, time=time, known=known)
         if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
@@ -74,7 +85,7 @@ class Recommender:
                 "a recommender needs at least two of each."
             )
         pa.default_memory_pool().release_unused()
-        self._take_log(clicks, valid)
+        self._take_log(clicks, valid, seen)
         self.__dict__.pop("_cache", None)
         device = resolve_device(self.settings.device)
         training = self._interactions(self.part_ == TRAIN, device)
@@ -92,7 +103,7 @@ class Recommender:
         self._judge_clicks()
         return self
 
-    def _take_log(self, clicks: Clicks, valid: Any) -> None:
+    def _take_log(self, clicks: Clicks, valid: Any, seen: Any) -> None:
         settings = self.settings
         self.columns_, self.user_ids_, self.item_ids_ = clicks.columns, clicks.user_ids, clicks.item_ids
         part = np.zeros(len(clicks), np.int8)
@@ -103,12 +114,14 @@ class Recommender:
             self.notes_["split"] = "each user's latest clicks" if by_time else "random clicks"
         else:
             clicks, part = with_validation(clicks, part, valid, self.notes_)
+        if seen is not None:
+            clicks, part = with_seen(clicks, part, seen)
         self.clicks_, self.part_ = clicks, part
         self.notes_ |= {
             "users": len(self.user_ids_),
             "items": len(self.item_ids_),
             "train": int((part == TRAIN).sum()),
-            "valid": int((part != TRAIN).sum()),
+            "valid": int(((part == VALID) | (part == VALID_FILE)).sum()),
         }
 
     def _interactions(self, rows: np.ndarray, device: torch.device | str = "cpu") -> Interactions:
@@ -117,13 +130,18 @@ class Recommender:
         return Interactions.from_pairs(users, items, len(self.user_ids_), len(self.item_ids_), device)
 
     def _validation_task(self, training: Interactions) -> RankingTask | None:
-        held = self.part_ != TRAIN
+        held = (self.part_ == VALID) | (self.part_ == VALID_FILE)
         if not held.any():
             return None
+        masked = (
+            [training]
+            if (self.part_ < SEEN).all()
+            else [training, self._interactions(self.part_ == SEEN, training.device)]
+        )
         return RankingTask.from_pairs(
             self.clicks_.users[held],
             self.clicks_.items[held],
-            [training],
+            masked,
             max_users=self.settings.valid_users,
             seed=self.settings.seed,
         )
@@ -191,7 +209,7 @@ class Recommender:
 
     def _judged(self, share: float | None) -> tuple[Clicks, np.ndarray, np.ndarray]:
         """The clicks of the log, their quality, and which are flagged."""
-        own = self.part_ != VALID_FILE
+        own = self.part_ <= VALID
         quality = self.quality_[own]
         flagged = quality < self.threshold_ if share is None else flag_share(quality, share)
         return self.clicks_.subset(own), quality, flagged
@@ -402,7 +420,7 @@ class Recommender:
                     "loss": record["loss"],
                     **record.get("valid", {}),
                 }
-        issues = self.quality_[self.part_ != VALID_FILE] < self.threshold_
+        issues = self.quality_[self.part_ <= VALID] < self.threshold_
         return {
             "validation": phases,
             "label_issues": {

@@ -57,7 +57,7 @@ class LightGCN(nn.Module):
         self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=spread))
         self.register_buffer("graph", None, persistent=False)
         self.register_buffer("back", None, persistent=False)
-        self._cache: tuple[tuple[int, ...], tuple[Tensor, Tensor]] | None = None
+        self._cache: tuple[Tensor, Tensor] | None = None
 
     def bind(self, starts: Tensor, items: Tensor) -> None:
         """The training clicks: user u's are ``items[starts[u]:starts[u+1]]``, each once."""
@@ -73,13 +73,17 @@ class LightGCN(nn.Module):
         self.graph, self.back = forward, back
 
     def _final(self) -> tuple[Tensor, Tensor]:
-        """Propagated vectors; outside of training they are kept until the parameters change."""
-        if torch.is_grad_enabled() and self.users.requires_grad:
+        """Propagated vectors; in evaluation mode they are computed once."""
+        if self.training:
             return _Propagate.apply(self.users, self.items, self.graph, self.back)  # pyright: ignore
-        version = (self.users._version, self.items._version, self.users.data_ptr())
-        if self._cache is None or self._cache[0] != version:
-            self._cache = version, propagate(self.users.detach(), self.items.detach(), self.graph, self.back)
-        return self._cache[1]
+        if self._cache is None:
+            self._cache = propagate(self.users.detach(), self.items.detach(), self.graph, self.back)
+        return self._cache
+
+    def train(self, mode: bool = True) -> LightGCN:
+        """Every change of mode forgets the vectors. (Fused optimisers change parameters without a version.)"""
+        self._cache = None
+        return super().train(mode)
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         of_users, of_items = self._final()

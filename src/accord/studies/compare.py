@@ -165,7 +165,12 @@ def _cell(
     materials = _materials(study, method, seed, noise)
     columns = study.columns if materials.log is study.log else {}
     rec = Recommender(**settings).fit(
-        materials.log, valid=materials.valid, known=materials.known, hook=hook, **columns
+        materials.log,
+        valid=materials.valid,
+        known=materials.known,
+        seen=materials.seen,
+        hook=hook,
+        **columns,
     )
     result = _measured(rec, study, materials, pairs, path, method)
     result |= {"model": model, "method": method, "seed": seed, "identity": identity}

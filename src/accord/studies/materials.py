@@ -24,21 +24,23 @@ class Materials:
     known: Any = None
     noise: Any = None
     """A table of clicks with is_noise."""
+    seen: Any = None
+    """Pairs that are not to be recommended, beside the log and its validation clicks."""
 
 
 def clean_only(materials: Materials, clean: Any) -> Materials:
-    """The `oracle` row: the truly clean rows, which no method can have."""
+    """The `oracle` row: the truly clean rows, which no method can have; the others stay seen, as for every row."""
     if clean is not None:
-        return replace(
-            materials, log=clean, known=materials.known if materials.known is not None else materials.log
-        )
+        known = materials.log if materials.known is None else materials.known
+        return replace(materials, log=clean, known=known, seen=materials.log)
     if materials.noise is None:
         raise DataError("The oracle row needs to know which clicks are clean: give --truth with a column is_noise.")
     clicks = load_clicks(materials.log)
     marked = match_pairs(materials.noise, clicks.user_ids, clicks.item_ids)
     noisy = np.array([str(value).lower() in ("true", "1") for value in marked.table["is_noise"].to_pylist()])
     bad = pair_keys(marked.users, marked.items, len(clicks.item_ids))[noisy & marked.known]
-    return replace(materials, log=clicks.subset(~np.isin(clicks.keys, bad)).to_table(), known=_pairs(clicks))
+    clean_log = clicks.subset(~np.isin(clicks.keys, bad)).to_table()
+    return replace(materials, log=clean_log, known=_pairs(clicks), seen=_pairs(clicks))
 
 
 def with_false_clicks(
