@@ -20,7 +20,7 @@ def settings_page() -> str:
         "|---|---|---|",
     ]
     for name, field in RecommenderSettings.model_fields.items():
-        default = "by method" if field.default is None else f"`{field.default}`"
+        default = "by model or method" if field.default is None else f"`{field.default}`"
         lines.append(f"| `{name}` | {default} | {' '.join((field.description or '').split())} |")
     return "\n".join(lines) + "\n"
 

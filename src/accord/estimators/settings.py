@@ -16,6 +16,11 @@ from accord.training import TrainingOptions, Updates
 T = TypeVar("T")
 
 
+RATE_AND_L2 = {"": (3e-3, 0.06), "lightgcn": (1e-2, 1e-3)}
+"""Learning rate and λ of each model where none are given, by noisy validation: LightGCN's averaging shrinks its
+vectors, so they must be free to grow."""
+
+
 class RecommenderSettings(BaseModel):
     """Keywords of `Recommender`, and the names that ``--set`` takes."""
 
@@ -39,10 +44,10 @@ class RecommenderSettings(BaseModel):
     """Which epoch's weights to keep: the best by noisy validation, or the last."""
     batch_size: int = Field(default=2048, ge=1)
     """Clicks of a step; as many non-clicks are drawn."""
-    learning_rate: float = Field(default=3e-3, gt=0, le=1)
-    """Adam's step size."""
-    l2: float = Field(default=0.06, ge=0)
-    """The paper's λ, divided by the number of users before use (its range: 0.01 to 1000)."""
+    learning_rate: float | None = Field(default=None, gt=0, le=1)
+    """Adam's step size; by default 0.003, and 0.01 for lightgcn."""
+    l2: float | None = Field(default=None, ge=0)
+    """The paper's λ, divided by the number of users before use; by default 0.06, and 0.001 for lightgcn."""
     updates: Updates = "auto"
     """Adam's updates: dense (the paper's), by the rows a batch touched, or by rows for large tables alone."""
     c0: float | None = Field(default=None, ge=0)
@@ -77,11 +82,12 @@ class RecommenderSettings(BaseModel):
     """auto, cpu or cuda."""
 
     def training_options(self, n_users: int) -> TrainingOptions:
+        rate, l2 = RATE_AND_L2.get(self.model, RATE_AND_L2[""])
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.l2 / n_users,
+            learning_rate=rate if self.learning_rate is None else self.learning_rate,
+            weight_decay=(l2 if self.l2 is None else self.l2) / n_users,
             patience=self.patience,
             restore=self.restore,
             updates=self.updates,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.models.pairwise import SPREAD
@@ -43,9 +42,9 @@ class NeuMF(nn.Module):
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         flat = items.reshape(-1)
         part_u, part_i = self._parts()
-        of_users = self._first(self.mlp_users, part_u, users)
+        of_users = self._first(self.mlp_users, part_u, users) + self.first.bias
         of_items = self._first(self.mlp_items, part_i, flat).view(*items.shape, -1)
-        deep = self._deep(F.relu(of_users + of_items + self.first.bias))
+        deep = self._deep((of_users + of_items).relu_())
         wide = gather(self.users, users) * gather(self.items, flat).view(*items.shape, -1)
         logits = self._join(wide, deep)
         return logits if self.item_bias is None else logits + gather(self.item_bias, flat).view(items.shape)
@@ -59,7 +58,9 @@ class NeuMF(nn.Module):
         if self.item_bias is not None:
             wide = wide + self.item_bias
         rows = max(1, SCORE_BLOCK // len(of_items))
-        deep = [self._deep(F.relu(block[:, None] + of_items)).matmul(weight_deep) for block in of_users.split(rows)]
+        deep = [
+            self._deep((block[:, None] + of_items).relu_()).matmul(weight_deep) for block in of_users.split(rows)
+        ]
         return wide + torch.cat(deep)
 
     def _parts(self) -> tuple[Tensor, ...]:
@@ -73,7 +74,7 @@ class NeuMF(nn.Module):
         return gather(table, index) @ part.T
 
     def _deep(self, first: Tensor) -> Tensor:
-        return F.relu(self.third(F.relu(self.second(first))))
+        return self.third(self.second(first).relu_()).relu_()
 
     def _join(self, wide: Tensor, deep: Tensor) -> Tensor:
         weight_wide, weight_deep = self.out.weight[0].chunk(2)
