@@ -54,7 +54,7 @@ def exit_code() -> int:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_accord_lines_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for code in blocks(page, "console"):
-        for line in code.splitlines():
+        for line in code.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
             if words[:1] == ["accord"] and "DATA" not in words and words[1:2] != ["data"]:
                 monkeypatch.setattr(sys, "argv", words)
