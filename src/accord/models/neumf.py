@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from accord.models.pairwise import SPREAD
 from accord.scatter import gather, marked
 
-SCORE_BLOCK = 1 << 15
+SCORE_BLOCK = 1 << 12
 """Pairs that go through the perceptron at a time when all items are scored: their layers stay in the cache."""
 
 
