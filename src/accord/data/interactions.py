@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 Negatives = Literal["uniform", "popularity"]
+"""How non-clicks are drawn from the items a user has not clicked."""
 BITMAP_LIMIT = 1 << 27
 """Largest users × items for which membership is one look into a table of bytes (128 MiB)."""
 REDRAWS = 2

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from accord.data.clicks import Clicks, match_pairs, pair_keys
 from accord.data.ids import Ids
+from accord.data.interactions import Interactions
 from accord.data.reading import Columns
 from accord.errors import DataError
+from accord.evaluation.ranking import Scorer
 
 PAIR_BLOCK = 1 << 18
 """Pairs scored at a time."""
@@ -80,3 +82,21 @@ def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns)
         time_type = column.type if pa.types.is_temporal(column.type) else None
         times = np.asarray(column.cast(pa.int64()) if time_type else column)
     return Clicks(users, items, user_ids, item_ids, np.asarray(table["count"]), times, columns, time_type)
+
+
+def with_popularity_for_cold_users(scorer: Scorer, training: Interactions) -> Scorer:
+    """A scorer that ranks by item popularity for users without a training click, or beyond the known ones."""
+    popularity = torch.log1p(training.popularity.float())
+
+    @torch.no_grad()
+    def scores(users: Tensor) -> Tensor:
+        warm = users < training.n_users
+        warm &= training.degrees[users.clamp(max=training.n_users - 1)] > 0
+        if warm.all():
+            return scorer(users)
+        ranked = popularity.expand(len(users), -1).clone()
+        if warm.any():
+            ranked[warm] = scorer(users[warm])
+        return ranked
+
+    return scores

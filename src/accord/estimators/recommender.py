@@ -28,6 +28,7 @@ from accord.estimators.parts import (
     VALID_FILE,
     clicks_from,
     over_pairs,
+    with_popularity_for_cold_users,
     with_seen,
     with_validation,
 )
@@ -244,23 +245,9 @@ class Recommender:
 
     def _scorer(self) -> Scorer:
         """Scores of users' items; users without a training click get popularity, unless the model is to rank."""
-        target, training = self._target, self._training()
         if self.settings.cold_users == "model":
-            return target.scores
-        popularity = torch.log1p(training.popularity.float())
-
-        @torch.no_grad()
-        def scores(users: Tensor) -> Tensor:
-            warm = users < training.n_users
-            warm &= training.degrees[users.clamp(max=training.n_users - 1)] > 0
-            if warm.all():
-                return target.scores(users)
-            ranked = popularity.expand(len(users), -1).clone()
-            if warm.any():
-                ranked[warm] = target.scores(users[warm])
-            return ranked
-
-        return scores
+            return self._target.scores
+        return with_popularity_for_cold_users(self._target.scores, self._training())
 
     def _top(
         self, scorer: Scorer, users: Tensor, k: int, seen: Interactions | None, allowed: Tensor | None

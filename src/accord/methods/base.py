@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from torch import Tensor, nn
+
+from accord.data.interactions import Negatives
 
 
 class Batch(Protocol):
@@ -41,8 +43,6 @@ class Clock(NamedTuple):
 
 Loss = Callable[[Batch, Clock], Tensor]
 """The loss of a batch; a pure function of the phase's networks, the batch and the clock."""
-Negatives = Literal["uniform", "popularity"]
-"""How non-clicks are drawn from the items a user has not clicked."""
 
 
 class Build(Protocol):
