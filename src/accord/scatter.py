@@ -14,7 +14,7 @@ def sum_rows(index: Tensor, values: Tensor, rows: int) -> Tensor:
 
     On a GPU `index_add_` adds in whatever order its threads arrive; `index_put_` sorts the indices first.
     """
-    total = values.new_zeros((rows, *values.shape[1:]))
+    total = values.new_zeros(rows, *values.shape[1:])
     if values.device.type == "cuda":
         return total.index_put_((index,), values, accumulate=True)
     return total.index_add_(0, index, values)

@@ -61,20 +61,20 @@ class Adam:
     def __init__(
         self, groups: Iterable[tuple[nn.Module, float]], learning_rate: float, batch_size: int, updates: Updates
     ) -> None:
-        dense: list[dict[str, object]] = []
+        dense: dict[float, list[nn.Parameter]] = {}  # few groups: each costs a call
         by_rows: list[tuple[nn.Parameter, float]] = []
         for network, decay in groups:
             chosen = {id(table) for table in _row_tables(network, batch_size, updates)}
-            parameters = list(network.parameters())
-            for parameter in parameters:
+            for parameter in network.parameters():
                 setattr(parameter, BY_ROWS, id(parameter) in chosen)
-            by_rows += [(parameter, decay) for parameter in parameters if id(parameter) in chosen]
-            rest = [parameter for parameter in parameters if id(parameter) not in chosen]
-            if rest:
-                dense.append({"params": rest, "weight_decay": decay})
-        self.parameters = [p for group in dense for p in group["params"]] + [p for p, _ in by_rows]  # pyright: ignore
+                if id(parameter) in chosen:
+                    by_rows.append((parameter, decay))
+                else:
+                    dense.setdefault(decay, []).append(parameter)
+        self.parameters = [p for group in dense.values() for p in group] + [p for p, _ in by_rows]
+        options = [{"params": group, "weight_decay": decay} for decay, group in dense.items()]
         self.dense = (
-            torch.optim.Adam(dense, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True) if dense else None
+            torch.optim.Adam(options, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True) if dense else None
         )
         self.rows = RowAdam(by_rows, learning_rate) if by_rows else None
 
