@@ -88,7 +88,7 @@ def measure_issues(truth: MatchedPairs, clicks: Clicks, quality: np.ndarray, fla
     known = truth.known & (keys[at] == wanted)
     if not known.any():
         raise DataError("No pair of the truth is a click of the log; are these the same ids?")
-    noise, at = _as_bool(table["is_noise"])[known], at[known]
+    noise, at = as_bool(table["is_noise"])[known], at[known]
     popularity = np.bincount(clicks.items)[clicks.items[at]].astype(float)
     kinds = np.asarray(table["kind"].to_pylist())[known] if "kind" in table.column_names else "noise"
     kinds = np.where(noise, kinds, "clean")
@@ -102,7 +102,7 @@ def measure_issues(truth: MatchedPairs, clicks: Clicks, quality: np.ndarray, fla
     }
 
 
-def _as_bool(column: pa.ChunkedArray) -> np.ndarray:
+def as_bool(column: pa.ChunkedArray) -> np.ndarray:
     """is_noise as booleans, whether it came as true/false, 1/0 or text."""
     values = [str(value).strip().lower() for value in column.unique().to_pylist()]
     meaning = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}

@@ -12,6 +12,7 @@ from accord.data.clicks import Clicks, load_clicks, match_pairs, pair_keys
 from accord.data.interactions import Interactions
 from accord.data.splits import holdout_mask
 from accord.errors import DataError
+from accord.estimators.measuring import as_bool
 from accord.training import stream
 
 
@@ -37,7 +38,7 @@ def clean_only(materials: Materials, clean: Any) -> Materials:
         raise DataError("The oracle row needs to know which clicks are clean: give --truth with a column is_noise.")
     clicks = load_clicks(materials.log)
     marked = match_pairs(materials.noise, clicks.user_ids, clicks.item_ids)
-    noisy = np.array([str(value).lower() in ("true", "1") for value in marked.table["is_noise"].to_pylist()])
+    noisy = as_bool(marked.table["is_noise"])
     bad = pair_keys(marked.users, marked.items, len(clicks.item_ids))[noisy & marked.known]
     clean_log = clicks.subset(~np.isin(clicks.keys, bad)).to_table()
     return replace(materials, log=clean_log, known=_pairs(clicks), seen=_pairs(clicks))
