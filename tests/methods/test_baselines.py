@@ -62,7 +62,8 @@ def test_wbpr_draws_by_popularity_among_the_unclicked() -> None:
         expected = weight[open_items] / weight[open_items].sum() * 30_000
         if len(open_items) > 1:
             assert chisquare(counts[open_items], expected).pvalue > 1e-4
-    assert make_method("wbpr").phases(lambda role, model=None: torch.nn.Linear(1, 1))[0].negatives == "popularity"
+    phase = make_method("wbpr").phases(lambda role, model=None: torch.nn.Linear(1, 1))[0]
+    assert phase.sampling(data, 0) == {"negatives": "popularity"}
 
 
 def test_the_ensemble_is_the_mean_of_two_seeds(made: Simulation) -> None:

@@ -41,6 +41,10 @@ class PairBatch:
             return network.logits_of_rows(self.rows, self.position, self.items)  # pyright: ignore[reportCallIssue]
         return network.logits(self.users, self.items)  # pyright: ignore[reportCallIssue]
 
+    @torch.no_grad()
+    def frozen_logits(self, network: nn.Module) -> Tensor:
+        return self.logits(network)
+
     def mean(self, losses: Tensor) -> Tensor:
         """Mean over the positives plus mean over the negatives: there are as many of each."""
         return losses.sum() / len(self)

@@ -6,13 +6,11 @@ which loss, and which of them is the target that validation watches; the trainin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
-
-from accord.data.interactions import Negatives
 
 
 class Batch(Protocol):
@@ -29,16 +27,22 @@ class Batch(Protocol):
         """A network's logits for these examples."""
         ...
 
+    def frozen_logits(self, network: nn.Module) -> Tensor:
+        """The logits of a network that does not learn here, such as DeCA(p)'s prior; no gradient."""
+        ...
+
     def mean(self, losses: Tensor) -> Tensor:
         """The step's loss: for clicks, the mean over positives plus the mean over negatives."""
         ...
 
 
 class Clock(NamedTuple):
-    """When a step happens: steps and whole epochs done so far in its phase."""
+    """When a step happens: steps and whole epochs done so far in its phase, and the step size."""
 
-    step: int
+    step: int | Tensor
+    """A tensor where the step is captured once and replayed."""
     epoch: int = 0
+    rate: float | Tensor = 0.0
 
 
 Loss = Callable[[Batch, Clock], Tensor]
@@ -49,6 +53,20 @@ class Build(Protocol):
     """Builds the network of a role: fresh, seeded for that role alone, on the training device."""
 
     def __call__(self, role: str, model: str | None = None) -> nn.Module: ...
+
+
+class Everything(Protocol):
+    """A training set, seen from a method that looks at all of it between epochs."""
+
+    def __len__(self) -> int: ...
+
+    def in_order(self) -> Iterator[Batch]:
+        """Every example once, as it is, in its own order."""
+        ...
+
+
+Sampling = Callable[[Any, int], dict[str, Any]]
+"""What to draw in an epoch, given the training set and the epoch: keywords of the set's ``epoch``."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +81,10 @@ class Phase:
     loss: Loss
     kept: tuple[str, ...]
     """Networks whose best weights are restored at the end."""
-    negatives: Negatives = "uniform"
+    sampling: Sampling = lambda data, epoch: {}
+    """Asked before every epoch: which negatives or which rows to draw."""
+    stage: Callable[[int], Hashable] = lambda epoch: 0
+    """Epochs of one stage have the same loss, step by step, so that one captured step serves them all."""
 
 
 class Method(Protocol):
@@ -74,9 +95,9 @@ class Method(Protocol):
         ...
 
     def target(self, networks: dict[str, nn.Module]) -> nn.Module:
-        """What recommends, made of the networks that were kept."""
+        """What recommends or classifies, made of the networks that were kept."""
         ...
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
-        """P(the given label is right), for observed positives."""
+        """P(the given label is right); for clicks, of observed positives."""
         ...

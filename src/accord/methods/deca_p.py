@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from accord.methods.base import Batch, Build, Clock, Phase
-from accord.methods.denoising import Denoising
-from accord.methods.normal import normal_phase
-from accord.objectives import agreement
+from accord.methods.denoising import Denoising, DenoisingTerms
+from accord.methods.normal import OneTarget, normal_phase
 
 
 @dataclass(frozen=True)
-class DeCAp:
-    """The paper's Eq. (DVAE-loss) and its second algorithm; the prior has its own seed."""
+class DeCAp(OneTarget):
+    """The paper's Eq. (DVAE-loss) and (multi-class-loss), its second and third algorithm; the prior has its own seed."""
 
-    denoising: Denoising
+    denoising: DenoisingTerms = field(default_factory=Denoising)
 
     def phases(self, build: Build) -> list[Phase]:
         prior, target = build("prior"), build("target")
@@ -25,19 +23,14 @@ class DeCAp:
 
         def loss(batch: Batch, clock: Clock) -> Tensor:
             f = batch.logits(target)
-            with torch.no_grad():
-                f_prior = batch.logits(prior)
+            terms = self.denoising.losses(batch, target, f, noise, clock)
             return batch.mean(
-                self.denoising.losses(f, noise, batch, clock.step) + agreement(f, f_prior, self.denoising.alpha)
+                terms + self.objective.agreement(f, batch.frozen_logits(prior), self.denoising.alpha)
             )
 
+        networks, kept = {"target": target, **noise}, ("target", *self.denoising.kept)
+        stage = self.denoising.stage
         return [
-            normal_phase("prior", "prior", prior),
-            Phase("denoising", {"target": target, **noise}, target="target", loss=loss, kept=("target",)),
+            normal_phase("prior", "prior", prior, self.objective),
+            Phase("denoising", networks, target="target", loss=loss, kept=kept, stage=stage),
         ]
-
-    def target(self, networks: dict[str, nn.Module]) -> nn.Module:
-        return networks["target"]
-
-    def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
-        return torch.sigmoid(batch.logits(networks["target"]))

@@ -1,38 +1,50 @@
-"""Ensemble: two models of different seeds, trained normally; the mean of their scores recommends."""
+"""Ensemble: two models of different seeds, trained normally; the mean of their answers is the answer."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from accord.methods.base import Batch, Build, Phase
 from accord.methods.normal import normal_phase
+from accord.objectives import Objective, binary
 
 MEMBERS = ("first", "second")
 
 
-class MeanScores(nn.Module):
-    """Several models as one."""
+class Members(nn.Module):
+    """Several models as one: recommenders by the mean of their scores, classifiers by that of probabilities."""
 
-    def __init__(self, members: list[nn.Module]) -> None:
+    def __init__(self, members: list[nn.Module], objective: Objective) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
+        self.average = objective.average
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        return torch.stack([m.logits(users, items) for m in self.members]).mean(0)  # pyright: ignore
+        return self.average([m.logits(users, items) for m in self.members])  # pyright: ignore
 
     def scores(self, users: Tensor) -> Tensor:
-        return torch.stack([m.scores(users) for m in self.members]).mean(0)  # pyright: ignore
+        return self.average([m.scores(users) for m in self.members])  # pyright: ignore
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """All members' features, side by side, and the logits of the mean probabilities."""
+        each = [m.outputs(inputs) for m in self.members]  # pyright: ignore
+        return torch.cat([features for features, _ in each], 1), self.average([f.float() for _, f in each])
 
 
+@dataclass(frozen=True)
 class Ensemble:
     """The paper's ensemble baseline."""
 
+    objective: Objective = binary
+
     def phases(self, build: Build) -> list[Phase]:
-        return [normal_phase(role, role, build(role)) for role in MEMBERS]
+        return [normal_phase(role, role, build(role), self.objective) for role in MEMBERS]
 
     def target(self, networks: dict[str, nn.Module]) -> nn.Module:
-        return MeanScores([networks[role] for role in MEMBERS])
+        return Members([networks[role] for role in MEMBERS], self.objective)
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
-        return torch.sigmoid(batch.logits(self.target(networks)))
+        return self.objective.label_quality(batch.logits(self.target(networks)), batch.labels)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from accord.methods.base import Batch, Build, Clock, Phase
 from accord.methods.normal import Normal
-from accord.objectives import kept_positives, reweighted_cross_entropy, truncated_cross_entropy
+from accord.objectives.binary import kept_positives, reweighted_cross_entropy, truncated_cross_entropy
 
 
 @dataclass(frozen=True)

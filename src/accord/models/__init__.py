@@ -12,8 +12,10 @@ from accord.models.gmf import GMF
 from accord.models.lightgcn import LightGCN
 from accord.models.mf import MF
 from accord.models.neumf import NeuMF
+from accord.models.noise_model import NoiseModel
 from accord.models.pairwise import SPREAD, FactorModel, PairModel
 from accord.models.popularity import Popularity
+from accord.models.vision import MLP, Backbone, ConvNet, FeatureModel, FeatureReader, Inception, ResNet32, Wrapped
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,6 +31,14 @@ RECOMMENDERS: dict[str, Callable[..., nn.Module]] = {
 UNTRAINED: dict[str, Callable[..., nn.Module]] = {"popularity": Popularity}
 NOISE_MODELS = ("mf", "gmf", "neumf")
 """What the noise models h and h′ can be."""
+
+CLASSIFIERS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
+    "mlp": MLP,
+    "convnet": ConvNet,
+    "resnet32": ResNet32,
+    "inception": Inception,
+}
+"""Classifier networks by name: each is built for the shape of an example and a number of classes."""
 
 ModelFactory = Callable[[int, int], "nn.Module"]
 """Builds a model for a number of users and a number of items."""
@@ -49,15 +59,25 @@ def recommender_factory(
 
 __all__ = [
     "CDAE",
+    "CLASSIFIERS",
     "GMF",
     "MF",
+    "MLP",
     "NOISE_MODELS",
     "RECOMMENDERS",
+    "Backbone",
+    "ConvNet",
     "FactorModel",
+    "FeatureModel",
+    "FeatureReader",
+    "Inception",
     "LightGCN",
     "ModelFactory",
     "NeuMF",
+    "NoiseModel",
     "PairModel",
     "Popularity",
+    "ResNet32",
+    "Wrapped",
     "recommender_factory",
 ]

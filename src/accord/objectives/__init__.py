@@ -1,25 +1,24 @@
-"""Pure maths on logits: no model and no data is known here."""
+"""Pure maths on logits: no model and no data is known here. Each task's maths is a module of its own."""
 
-from accord.objectives.binary import (
-    agreement,
-    cross_entropy,
-    denoising,
-    joint_denoising,
-    kept_positives,
-    kl_divergence,
-    real_positive_probability,
-    reweighted_cross_entropy,
-    truncated_cross_entropy,
-)
+from __future__ import annotations
 
-__all__ = [
-    "agreement",
-    "cross_entropy",
-    "denoising",
-    "joint_denoising",
-    "kept_positives",
-    "kl_divergence",
-    "real_positive_probability",
-    "reweighted_cross_entropy",
-    "truncated_cross_entropy",
-]
+from typing import Protocol
+
+from torch import Tensor
+
+from accord.objectives import binary, multiclass
+
+
+class Objective(Protocol):
+    """What the methods need of a task's maths; `binary` and `multiclass` both have it."""
+
+    def cross_entropy(self, f: Tensor, labels: Tensor) -> Tensor: ...
+
+    def agreement(self, p: Tensor, q: Tensor, alpha: float) -> Tensor: ...
+
+    def label_quality(self, f: Tensor, labels: Tensor) -> Tensor: ...
+
+    def average(self, members: list[Tensor]) -> Tensor: ...
+
+
+__all__ = ["Objective", "binary", "multiclass"]

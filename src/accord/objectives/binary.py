@@ -17,6 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from accord.objectives.agreeing import weigh
+
 SubTask = Literal["dp", "dn"]
 
 
@@ -100,16 +102,22 @@ def agreement(p: Tensor, q: Tensor, alpha: float) -> Tensor:
 
     DeCA: P = g and Q = f. DeCA(p): P = f and Q = f′.
     """
-    if alpha == 1:
-        return kl_divergence(p, q)
-    if alpha == 0:
-        return kl_divergence(q, p)
-    return alpha * kl_divergence(p, q) + (1 - alpha) * kl_divergence(q, p)
+    return weigh(kl_divergence, p, q, alpha)
 
 
 def real_positive_probability(f: Tensor, h_dp: Tensor, h_dn: Tensor) -> Tensor:
     """P(y=1 | ỹ=1) = h′f / (h′f + h(1−f)), where h_dp is the logit of h and h_dn of h′."""
     return torch.sigmoid(f + F.logsigmoid(h_dn) - F.logsigmoid(h_dp))
+
+
+def label_quality(f: Tensor, labels: Tensor) -> Tensor:
+    """P_f(ỹ): how much the target believes each given label."""
+    return torch.sigmoid(torch.where(labels > 0.5, f, -f))
+
+
+def average(members: list[Tensor]) -> Tensor:
+    """Several models as one: the mean of their scores."""
+    return torch.stack(members).mean(0)
 
 
 def kept_positives(count: int, drop_rate: float) -> int:

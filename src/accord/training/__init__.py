@@ -1,22 +1,28 @@
-"""The one loop for every method: devices, seeds, early stopping, history."""
+"""The one loop for every method: devices, seeds, early stopping, history, and several runs at once."""
 
 from accord.training.device import resolve_device
-from accord.training.loop import EpochRecord, Hook, Progress, Trainer, TrainingOptions, train, training_step
-from accord.training.optimisers import Adam, Updates
+from accord.training.loop import EpochRecord, Hook, Progress, Run, Trainer, TrainingOptions, train, training
+from accord.training.optimisers import SGD, Adam, Updates
 from accord.training.seeds import derive, seeded, stream
+from accord.training.side_by_side import drive
+from accord.training.stepping import training_step
 
 __all__ = [
+    "SGD",
     "Adam",
     "EpochRecord",
     "Hook",
     "Progress",
+    "Run",
     "Trainer",
     "TrainingOptions",
     "Updates",
     "derive",
+    "drive",
     "resolve_device",
     "seeded",
     "stream",
     "train",
+    "training",
     "training_step",
 ]

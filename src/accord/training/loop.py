@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from accord.errors import AccordError
-from accord.methods.base import Batch, Clock, Negatives, Phase
-from accord.training.optimisers import Adam, Updates
+from accord.methods.base import Batch, Phase
+from accord.training.optimisers import SGD, Adam, Optimiser, Updates
 from accord.training.seeds import stream
+from accord.training.stepping import Stepper
 
 EpochRecord = dict[str, Any]
 """One line of the history: phase, epoch, loss, validation metrics, seconds."""
@@ -28,18 +29,13 @@ class Data(Protocol):
 
     def __len__(self) -> int: ...
 
-    def epoch(
-        self,
-        batch_size: int,
-        generator: torch.Generator,
-        *,
-        negatives: Negatives = "uniform",
-        by_rows: bool = False,
-    ) -> Iterator[Batch]: ...
+    def epoch(self, batch_size: int, generator: torch.Generator, **sampling: Any) -> Iterator[Batch]:
+        """Batches of an epoch; the keywords are the set's own."""
+        ...
 
 
-Validate = Callable[[nn.Module], dict[str, float]]
-"""Metrics of a network on the noisy validation set."""
+Validate = Callable[[nn.Module], Mapping[str, float | Tensor]]
+"""Metrics of a network on the noisy validation set; tensors are read when the device has them."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +46,25 @@ class TrainingOptions:
     batch_size: int = 2048
     learning_rate: float = 1e-3
     weight_decay: float = 0.0
-    """Factor of ½‖θ‖² of the target: λ divided by the number of users."""
+    """Factor of ½‖θ‖² of the target: for recommenders λ divided by the number of users."""
     patience: int = 10
     """Epochs without a better validation metric before a phase stops; 0 never stops early."""
     metric: str = "ndcg@20"
     restore: Literal["best", "last"] = "best"
     updates: Updates = "auto"
     """Whether large tables are updated by the rows a batch touched, or whole."""
+    optimiser: Literal["adam", "sgd"] = "adam"
+    schedule: Literal["constant", "cosine"] = "constant"
+    """Whether the step size stays, or falls to nought over the epochs of a phase."""
+    capture: bool = False
+    """On a GPU, record a step once and replay it."""
     seed: int = 0
+
+    def rate_at(self, epochs_done: float) -> float:
+        """The step size after so many epochs of a phase."""
+        if self.schedule == "constant":
+            return self.learning_rate
+        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, epochs_done / self.epochs)))
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,8 @@ class Progress:
 
 
 Hook = Callable[[Progress], None]
+Run = Generator[Progress, None, list[EpochRecord]]
+"""A training in progress: every turn makes one step and says where it stands; it returns the history."""
 
 
 class Trainer:
@@ -85,7 +94,10 @@ class Trainer:
     def __init__(self, phase: Phase, data: Data, options: TrainingOptions) -> None:
         self.phase, self.data, self.options = phase, data, options
         self.generator = stream(data.device, options.seed, "order", phase.name)
-        self.optimiser = make_optimiser(phase, options)
+        capture = options.capture and data.device.type == "cuda"
+        rate = torch.tensor(options.learning_rate, device=data.device) if capture else options.learning_rate
+        self.optimiser = make_optimiser(phase, options, rate)
+        self.stepper = Stepper(phase, self.optimiser, rate, data.device)
         self._by_rows = any(getattr(net, "reads_rows", False) for net in phase.networks.values())
         self.epoch = 0
         self.steps = 0
@@ -93,30 +105,47 @@ class Trainer:
         self.best_epoch = 0
         self._best_weights: dict[str, list[Tensor]] = {}
 
-    def train_epoch(self, tick: Callable[[float], None] = lambda fraction: None) -> float:
-        """One pass over the data; the mean loss of its steps."""
-        total = torch.zeros((), device=self.data.device)
-        steps_in_epoch = math.ceil(len(self.data) / self.options.batch_size)
-        first = self.steps
-        batches = self.data.epoch(
-            self.options.batch_size, self.generator, negatives=self.phase.negatives, by_rows=self._by_rows
-        )
-        for batch in batches:
-            total += training_step(self.phase, self.optimiser, batch, Clock(self.steps, self.epoch))
+    def steps_of_epoch(self) -> Iterator[float]:
+        """One pass over the data, a step at a time: gives the share of the epoch that is done."""
+        sampling = self.phase.sampling(self.data, self.epoch)
+        count = len(sampling["positions"]) if "positions" in sampling else len(self.data)
+        if self._by_rows:
+            sampling = sampling | {"by_rows": True}
+        steps_in_epoch = math.ceil(count / self.options.batch_size)
+        self._first = self.steps
+        for batch in self.data.epoch(self.options.batch_size, self.generator, **sampling):
+            done = (self.steps - self._first) / steps_in_epoch
+            if self.options.schedule != "constant":
+                self._set_rate(self.options.rate_at(self.epoch + done))
+            self.stepper(batch, self.steps, self.epoch)
             self.steps += 1
-            tick((self.steps - first) / steps_in_epoch)
+            yield min(1.0, (self.steps - self._first) / steps_in_epoch)
         self.epoch += 1
-        if self.steps == first:
+        if self.steps == self._first:
             raise AccordError(
                 "No training step is possible: every user clicked every item, so there is no negative to draw."
             )
-        loss = total.item() / (self.steps - first)
+
+    def _set_rate(self, rate: float) -> None:
+        self.optimiser.set_rate(rate)
+        if not isinstance(self.stepper.rate, Tensor):
+            self.stepper.rate = rate
+
+    def mean_loss(self, total: Tensor) -> float:
+        """The mean loss of the epoch's steps; waits for the device."""
+        loss = total.item() / (self.steps - self._first)
         if not math.isfinite(loss):
             raise AccordError(
                 f"Training diverged: the loss is {loss} in epoch {self.epoch} of phase '{self.phase.name}'; "
-                f"lower the learning rate (now {self.options.learning_rate:g}) or c0 and c1."
+                f"lower the learning rate (now {self.options.learning_rate:g}) or c0, c1 and c2."
             )
         return loss
+
+    def train_epoch(self) -> float:
+        """One pass over the data; the mean loss of its steps."""
+        for _ in self.steps_of_epoch():
+            pass
+        return self.mean_loss(self.stepper.take_total())
 
     def consider(self, value: float) -> bool:
         """Remember the weights if ``value`` is the best so far."""
@@ -144,7 +173,10 @@ class Trainer:
             for current, best in zip(self._kept_weights()[role], saved, strict=True):
                 current.copy_(best)
         self._best_weights.clear()
+        self.stepper.release()
         self.optimiser.release()
+        if hasattr(self.data, "finish_phase"):
+            self.data.finish_phase()  # pyright: ignore[reportAttributeAccessIssue]
         for network in self.phase.networks.values():
             network.requires_grad_(False).eval()
 
@@ -152,20 +184,17 @@ class Trainer:
         return {role: list(self.phase.networks[role].state_dict().values()) for role in self.phase.kept}
 
 
-def training_step(phase: Phase, optimiser: Adam, batch: Batch, clock: Clock) -> Tensor:
-    """One update; a function of the networks, the optimiser's state and the batch, with no host sync."""
-    optimiser.clear()
-    loss = phase.loss(batch, clock)
-    loss.backward()
-    optimiser.step()
-    return loss.detach()
+def make_optimiser(phase: Phase, options: TrainingOptions, rate: float | Tensor | None = None) -> Optimiser:
+    """One optimiser over all networks of the phase; the L2 term, on the target alone, is its weight decay.
 
-
-def make_optimiser(phase: Phase, options: TrainingOptions) -> Adam:
-    """Adam over all networks of the phase; the L2 term, on the target alone, is its weight decay."""
+    ``rate`` is a tensor where steps are to be recorded.
+    """
+    rate = options.learning_rate if rate is None else rate
     decay = {role: options.weight_decay if role == phase.target else 0.0 for role in phase.networks}
     groups = [(network, decay[role]) for role, network in phase.networks.items()]
-    return Adam(groups, options.learning_rate, options.batch_size, options.updates)
+    if options.optimiser == "sgd":
+        return SGD(groups, rate)
+    return Adam(groups, rate, options.batch_size, options.updates)
 
 
 def train(
@@ -176,10 +205,26 @@ def train(
     hook: Hook | None = None,
 ) -> list[EpochRecord]:
     """Train every phase in turn and return the history."""
+    from accord.training.side_by_side import drive
+
+    return drive([training(phases, data, options, validate)], data.device, [hook])[0]
+
+
+def training(
+    phases: Iterable[Phase],
+    data: Data,
+    options: TrainingOptions,
+    validate: Validate | None = None,
+    watch: Validate | None = None,
+) -> Run:
+    """A training that goes on by one step whenever it is asked to.
+
+    ``watch`` gives metrics that are written into the history and decide nothing.
+    """
     phases = list(phases)
     history: list[EpochRecord] = []
     for number, phase in enumerate(phases, 1):
-        history += _train_phase(phase, number, len(phases), data, options, validate, hook)
+        history += yield from _phase(phase, (number, len(phases)), data, options, validate, watch)
     return history
 
 
@@ -187,53 +232,58 @@ def _untrained_record(phase: Phase, target: nn.Module, validate: Validate | None
     """A phase with nothing to learn, such as counting clicks, is measured once."""
     record: EpochRecord = {"phase": phase.name, "epoch": 0, "loss": 0.0, "train_seconds": 0.0, "valid_seconds": 0.0}
     if validate is not None:
-        record |= {"valid": validate(target), "is_best": True}
+        record |= {"valid": _read(validate(target)), "is_best": True}
     return record
 
 
-def _train_phase(
+def _read(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
+    return {name: float(value) for name, value in metrics.items()}
+
+
+def _phase(
     phase: Phase,
-    number: int,
-    phases: int,
+    number: tuple[int, int],
     data: Data,
     options: TrainingOptions,
     validate: Validate | None,
-    hook: Hook | None,
-) -> list[EpochRecord]:
+    watch: Validate | None,
+) -> Run:
     target = phase.networks[phase.target]
     if not any(True for network in phase.networks.values() for _ in network.parameters()):
         return [_untrained_record(phase, target, validate)]
     trainer = Trainer(phase, data, options)
     records: list[EpochRecord] = []
     value: float | None = None
-    last_call = 0.0
 
-    def tick(fraction: float, force: bool = False) -> None:
-        nonlocal last_call
-        if hook is not None and (force or time.monotonic() - last_call > 0.1):
-            last_call = time.monotonic()
-            epoch = trainer.epoch if force else trainer.epoch + 1
-            hook(
-                Progress(
-                    phase.name, number, phases, epoch, options.epochs, fraction, options.metric, value, trainer.best
-                )
-            )
+    def now(epoch: int, fraction: float) -> Progress:
+        return Progress(
+            phase.name, *number, epoch, options.epochs, fraction, options.metric, value, trainer.best
+        )
 
     while trainer.epoch < options.epochs:
         started = time.perf_counter()
-        loss = trainer.train_epoch(tick)
+        for fraction in trainer.steps_of_epoch():
+            yield now(trainer.epoch + 1, fraction)
+        total = trainer.stepper.take_total()
         trained = time.perf_counter()
-        record: EpochRecord = {"phase": phase.name, "epoch": trainer.epoch, "loss": loss}
-        if validate is not None:
+        measured: dict[str, Mapping[str, float | Tensor]] = {}
+        if validate is not None or watch is not None:
             with torch.no_grad():
-                metrics = validate(target.eval())
+                target.eval()
+                measured = {n: f(target) for n, f in (("valid", validate), ("watched", watch)) if f is not None}
                 target.train()
-                value = metrics[options.metric]
-                record |= {"valid": metrics, "is_best": trainer.consider(value)}
+            yield now(trainer.epoch, 1.0)  # other runs go on while the device works
+        record: EpochRecord = {"phase": phase.name, "epoch": trainer.epoch, "loss": trainer.mean_loss(total)}
+        if measured:
+            record |= {name: _read(metrics) for name, metrics in measured.items()}
+        if validate is not None:
+            value = record["valid"][options.metric]
+            with torch.no_grad():
+                record["is_best"] = trainer.consider(value)
         record["train_seconds"] = round(trained - started, 4)
         record["valid_seconds"] = round(time.perf_counter() - trained, 4)
         records.append(record)
-        tick(1.0, force=True)
+        yield now(trainer.epoch, 1.0)
         if validate is not None and trainer.exhausted:
             break
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Adam, with the L2 term of the target as weight decay: over whole tensors, or over the rows a batch touched.
+"""Adam and SGD, with the L2 term of the target as weight decay; Adam over whole tensors or the rows a batch touched.
 
 A step of dense Adam reads and writes every row of every table; on a log with a few clicks for each of very many
 users that is nearly all of the work. `RowAdam` is the lazy form: moments, L2 term and update of a table's row
@@ -8,7 +8,7 @@ happen in the steps whose batch holds that row. Bias correction counts all steps
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,24 @@ MANY_ROWS = 4
 """A table with more rows than this many batches of clicks is updated by rows, where that is left to accord."""
 
 Updates = Literal["auto", "dense", "rows"]
+
+
+class Optimiser(Protocol):
+    """What the loop asks of an optimiser."""
+
+    def clear(self) -> None:
+        """Forget the gradients."""
+        ...
+
+    def step(self) -> None:
+        """Update what has a gradient; a network without one in this sub-task is not stepped at all."""
+        ...
+
+    def set_rate(self, rate: float) -> None: ...
+
+    def release(self) -> None:
+        """Let go of gradients and moments."""
+        ...
 
 
 class RowAdam:
@@ -55,11 +73,42 @@ def touched(grad: Tensor) -> tuple[Tensor, Tensor]:
     return rows, sum_rows(position, grad._values(), len(rows))
 
 
-class Adam:
+class _Torch:
+    """What a `torch.optim` optimiser over some networks shares with any other."""
+
+    parameters: list[nn.Parameter]
+    dense: torch.optim.Optimizer | None
+
+    def clear(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def step(self) -> None:
+        if self.dense is not None:
+            self.dense.step()
+
+    def set_rate(self, rate: float) -> None:
+        for group in self.dense.param_groups if self.dense is not None else []:
+            if isinstance(group["lr"], Tensor):  # a captured step reads it where it is
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def release(self) -> None:
+        self.clear()
+        if self.dense is not None:
+            self.dense.state.clear()
+
+
+class Adam(_Torch):
     """All networks of a phase: fused dense Adam, and `RowAdam` for the tables chosen for it."""
 
     def __init__(
-        self, groups: Iterable[tuple[nn.Module, float]], learning_rate: float, batch_size: int, updates: Updates
+        self,
+        groups: Iterable[tuple[nn.Module, float]],
+        learning_rate: float | Tensor,
+        batch_size: int,
+        updates: Updates,
     ) -> None:
         dense: dict[float, list[nn.Parameter]] = {}  # few groups: each costs a call
         by_rows: list[tuple[nn.Parameter, float]] = []
@@ -73,30 +122,45 @@ class Adam:
                     dense.setdefault(decay, []).append(parameter)
         self.parameters = [p for group in dense.values() for p in group] + [p for p, _ in by_rows]
         options = [{"params": group, "weight_decay": decay} for decay, group in dense.items()]
+        captured = isinstance(learning_rate, Tensor)
         self.dense = (
-            torch.optim.Adam(options, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True) if dense else None
+            torch.optim.Adam(
+                options, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True, capturable=captured
+            )
+            if dense
+            else None
         )
-        self.rows = RowAdam(by_rows, learning_rate) if by_rows else None
-
-    def clear(self) -> None:
-        """Forget the gradients."""
-        for parameter in self.parameters:
-            parameter.grad = None
+        self.rows = RowAdam(by_rows, float(learning_rate)) if by_rows else None
 
     def step(self) -> None:
-        """A network without a gradient in this sub-task is not stepped at all."""
-        if self.dense is not None:
-            self.dense.step()
+        super().step()
         if self.rows is not None:
             self.rows.step()
 
+    def set_rate(self, rate: float) -> None:
+        super().set_rate(rate)
+        if self.rows is not None:
+            self.rows.learning_rate = rate
+
     def release(self) -> None:
-        """Let go of gradients and moments."""
-        self.clear()
-        if self.dense is not None:
-            self.dense.state.clear()
+        super().release()
         if self.rows is not None:
             self.rows.moments.clear()
+
+
+MOMENTUM = 0.9
+
+
+class SGD(_Torch):
+    """Fused SGD with momentum over all networks of a phase."""
+
+    def __init__(self, groups: Iterable[tuple[nn.Module, float]], learning_rate: float | Tensor) -> None:
+        by_decay: dict[float, list[nn.Parameter]] = {}
+        for network, decay in groups:
+            by_decay.setdefault(decay, []).extend(network.parameters())
+        self.parameters = [p for group in by_decay.values() for p in group]
+        options = [{"params": group, "weight_decay": decay} for decay, group in by_decay.items()]
+        self.dense = torch.optim.SGD(options, lr=learning_rate, momentum=MOMENTUM, fused=True)
 
 
 def _row_tables(network: nn.Module, batch_size: int, updates: Updates) -> list[nn.Parameter]:

@@ -1,0 +1,93 @@
+"""Labels made wrong on purpose, so that the truth is known: for tests, studies and the demo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from accord.errors import SettingError, nearest
+
+NoiseKind = Literal["uniform", "others", "pair"]
+
+
+@dataclass(frozen=True)
+class NoisyLabels:
+    """Labels as class numbers, some of them changed."""
+
+    labels: np.ndarray
+    truth: np.ndarray
+    kind: str
+    rate: float
+    """As asked for."""
+
+    @property
+    def is_noise(self) -> np.ndarray:
+        return self.labels != self.truth
+
+    @property
+    def realised(self) -> float:
+        """The share of labels that are wrong."""
+        return float(self.is_noise.mean()) if len(self.labels) else 0.0
+
+    def notes(self) -> dict[str, Any]:
+        return {"kind": self.kind, "rate": self.rate, "realised": self.realised}
+
+
+def _uniform(labels: np.ndarray, classes: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, classes, len(labels))
+
+
+def _others(labels: np.ndarray, classes: int, rng: np.random.Generator) -> np.ndarray:
+    return (labels + rng.integers(1, classes, len(labels))) % classes
+
+
+def _pair(labels: np.ndarray, classes: int, rng: np.random.Generator) -> np.ndarray:
+    return (labels + 1) % classes
+
+
+KINDS: dict[str, Callable[[np.ndarray, int, np.random.Generator], np.ndarray]] = {
+    "uniform": _uniform,
+    "others": _others,
+    "pair": _pair,
+}
+"""New labels: drawn from all classes (so that 40 % makes 36 % wrong with ten), from the other ones, or the next."""
+
+
+def add_noise(
+    labels: np.ndarray, classes: int, rate: float, *, kind: str = "uniform", seed: int = 0
+) -> NoisyLabels:
+    """Redraw the labels of a share of the examples, chosen at random.
+
+    >>> add_noise(np.zeros(10, int), classes=2, rate=0.5, kind="others").realised
+    0.5
+    """
+    if not 0 <= rate <= 1:
+        raise SettingError(f"A noise rate of {rate:g} makes no sense: give a number from 0 to 1.")
+    if kind not in KINDS:
+        raise SettingError(f"Unknown kind of noise '{kind}': {nearest(kind, KINDS)}")
+    if classes < 2 and kind != "uniform":
+        raise SettingError("Noise needs at least two classes.")
+    labels = np.asarray(labels, np.int64)
+    rng = np.random.default_rng([seed, 0x4015E])
+    chosen = rng.permutation(len(labels))[: round(rate * len(labels))]
+    noisy = labels.copy()
+    noisy[chosen] = KINDS[kind](labels[chosen], classes, rng)
+    return NoisyLabels(noisy, labels, kind, rate)
+
+
+def add_noise_by_matrix(labels: np.ndarray, matrix: Any, *, seed: int = 0) -> NoisyLabels:
+    """Redraw every label from the row of its class: ``matrix[c][j]`` is P(ỹ = j | y = c)."""
+    labels, rows = np.asarray(labels, np.int64), np.asarray(matrix, float)
+    classes = len(rows)
+    if rows.shape != (classes, classes) or (rows < 0).any() or not np.allclose(rows.sum(1), 1, atol=1e-6):
+        raise SettingError("A noise matrix is square, has no negative numbers, and each of its rows sums to 1.")
+    if len(labels) and labels.max() >= classes:
+        raise SettingError(f"The noise matrix has {classes} classes, but there is a label {labels.max()}.")
+    rng = np.random.default_rng([seed, 0x4015E])
+    edges = np.cumsum(rows, 1)
+    edges[:, -1] = 1.0
+    noisy = (rng.random(len(labels))[:, None] >= edges[labels]).sum(1)
+    return NoisyLabels(noisy, labels, "matrix", float(1 - np.diag(rows)[labels].mean()) if len(labels) else 0.0)

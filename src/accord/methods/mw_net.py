@@ -1,0 +1,84 @@
+"""MW-Net: a small network learns, from a few clean examples, how much an example of a given loss should count.
+
+Shu et al., Meta-Weight-Net: Learning an Explicit Mapping for Sample Weighting, NeurIPS 2019. The weight network's
+gradient is exact for their one-step form: with θ̂ = θ − η·∇θ (1/n)Σ V(lᵢ)·lᵢ, the clean loss at θ̂ changes with Vᵢ by
+−(η/n)·⟨∇θ̂ L_clean, ∇θ lᵢ⟩. The inner products of all examples are one forward-mode derivative of the losses along
+∇θ̂ L_clean, so that no second-order graph is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import jvp
+
+from accord.methods.base import Build, Clock, Phase
+from accord.methods.normal import OneTarget
+
+RATE, DECAY = 1e-3, 1e-4
+"""The published step size and weight decay of the weight network (Adam)."""
+
+
+class WeightNet(nn.Module):
+    """1-100-1: the weight, between 0 and 1, of an example by its loss."""
+
+    def __init__(self, hidden: int = 100) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+
+    def forward(self, losses: Tensor) -> Tensor:
+        return torch.sigmoid(self.layers(losses[:, None])).squeeze(1)
+
+
+@dataclass(frozen=True)
+class MWNet(OneTarget):
+    """``clean`` holds examples whose labels are trusted; rows of this method are marked as using them."""
+
+    clean: Any = None
+
+    def phases(self, build: Build) -> list[Phase]:
+        target, weigh = build("target"), build("weight", "weight")
+        meta = torch.optim.Adam(
+            weigh.parameters(), lr=RATE, weight_decay=DECAY, capturable=next(weigh.parameters()).is_cuda
+        )
+
+        def loss(batch: Any, clock: Clock) -> Tensor:
+            losses = self.objective.cross_entropy(batch.logits(target), batch.labels)
+            self._learn_weights(target, weigh, meta, batch, losses, clock)
+            with torch.no_grad():
+                weights = weigh(losses)
+            return (weights * losses).mean()
+
+        # The weight network has an optimiser of its own: the loop finds no gradient on it and leaves it alone.
+        networks = {"target": target, "weight": weigh}
+        return [Phase("training", networks, target="target", loss=loss, kept=("target", "weight"))]
+
+    def _learn_weights(
+        self, target: nn.Module, weigh: nn.Module, meta: Any, batch: Any, losses: Tensor, clock: Clock
+    ) -> None:
+        names, parameters = zip(*target.named_parameters(), strict=True)
+        observed = losses.detach()
+        with torch.no_grad():
+            first = weigh(observed)
+        slope = torch.autograd.grad((first * losses).mean(), parameters, retain_graph=True)
+        with torch.no_grad():
+            ahead = [p - clock.rate * g for p, g in zip(parameters, slope, strict=True)]
+        ahead = [p.requires_grad_() for p in ahead]
+        clean = self.clean.at(clock.step, len(batch))
+        there = self.objective.cross_entropy(
+            clean.logits_with(target, dict(zip(names, ahead, strict=True))), clean.labels
+        )
+        direction = torch.autograd.grad(there.mean(), ahead)
+
+        def losses_at(*values: Tensor) -> Tensor:
+            f = batch.logits_with(target, dict(zip(names, values, strict=True)))
+            return self.objective.cross_entropy(f, batch.labels)
+
+        here = tuple(p.detach() for p in parameters)
+        _, along = jvp(losses_at, here, direction)
+        (-clock.rate * (along.detach() * weigh(observed)).mean()).backward()
+        meta.step()
+        meta.zero_grad()

@@ -1,0 +1,78 @@
+"""What every classifier network offers: features of the last hidden layer, and logits made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+FeatureReader = Callable[[nn.Module, Tensor], tuple[Tensor, Tensor]]
+"""Gives the features and the logits of a module for inputs."""
+
+
+@runtime_checkable
+class FeatureModel(Protocol):
+    """A network whose penultimate features can be read."""
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """(features, logits), from one pass."""
+        ...
+
+
+class Backbone(nn.Module):
+    """A network made of `features` and a linear head."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.width = width
+        self.head = nn.Linear(width, classes)
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """The penultimate features, one row for each example."""
+        raise NotImplementedError
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.features(inputs)
+        return features, self.head(features)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.outputs(inputs)[1]
+
+
+class Wrapped(nn.Module):
+    """Any module as a `FeatureModel`: features are the output of a named layer, or what a callable gives."""
+
+    def __init__(self, module: nn.Module, layer: str | FeatureReader) -> None:
+        super().__init__()
+        self.module = module
+        self._read = layer if callable(layer) else None
+        self._kept: Tensor | None = None
+        if not callable(layer):
+            found = dict(module.named_modules()).get(layer)
+            if found is None:
+                raise KeyError(layer)
+            found.register_forward_hook(self._keep)
+
+    def _keep(self, layer: nn.Module, inputs: object, output: Tensor) -> None:
+        self._kept = output
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        if self._read is not None:
+            return self._read(self.module, inputs)
+        logits = self.module(inputs)
+        if self._kept is None:
+            raise RuntimeError("the named layer is not part of the forward pass")
+        features, self._kept = torch.flatten(self._kept, 1), None
+        return features, logits
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.outputs(inputs)[1]
+
+
+def batch_norm(channels: int) -> nn.BatchNorm2d:
+    """Batch norm without its count of batches, which costs a kernel a layer and is used by no average here."""
+    layer = nn.BatchNorm2d(channels)
+    layer.num_batches_tracked = None
+    return layer

@@ -1,0 +1,16 @@
+"""The weight between the two directions of agreement; one formula for both tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+
+def weigh(kl: Callable[[Tensor, Tensor], Tensor], p: Tensor, q: Tensor, alpha: float) -> Tensor:
+    """α·KL(P‖Q) + (1−α)·KL(Q‖P); a side whose weight is nought is not computed."""
+    if alpha == 1:
+        return kl(p, q)
+    if alpha == 0:
+        return kl(q, p)
+    return alpha * kl(p, q) + (1 - alpha) * kl(q, p)

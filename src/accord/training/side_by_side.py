@@ -1,0 +1,62 @@
+"""Several runs at once: each takes its turn, and on a GPU each has a stream of its own.
+
+A small network leaves most of a GPU idle; the kernels of runs on different streams fill it together. A run's result
+does not depend on who else is running: it has its own networks, data order, random streams and recorded steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+
+from accord.training.loop import EpochRecord, Hook, Run
+
+HOOK_SECONDS = 0.1
+
+
+def drive(
+    runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None = None
+) -> list[list[EpochRecord]]:
+    """Bring all runs to their end, a step of each at a time; their histories in the order given."""
+    turns = [_turn(device) for _ in runs]
+    told = [_Throttled(hook) for hook in hooks or [None] * len(runs)]
+    histories: list[list[EpochRecord]] = [[] for _ in runs]
+    active = list(range(len(runs)))
+    while active:
+        for k in list(active):
+            with turns[k]:
+                try:
+                    told[k](next(runs[k]))
+                except StopIteration as stop:
+                    histories[k] = stop.value
+                    active.remove(k)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return histories
+
+
+class _Throttled:
+    """Calls a hook a few times a second, and at the end of every epoch."""
+
+    def __init__(self, hook: Hook | None) -> None:
+        self.hook, self.last = hook, 0.0
+
+    def __call__(self, progress: Any) -> None:
+        if self.hook is None:
+            return
+        if progress.fraction >= 1 or time.monotonic() - self.last > HOOK_SECONDS:
+            self.last = time.monotonic()
+            self.hook(progress)
+
+
+def _turn(device: torch.device) -> AbstractContextManager[Any]:
+    """Everything a run does in its turn goes to its own stream."""
+    if device.type != "cuda":
+        return nullcontext()
+    own = torch.cuda.Stream(device)
+    own.wait_stream(torch.cuda.current_stream(device))
+    return torch.cuda.stream(own)
