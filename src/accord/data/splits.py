@@ -1,4 +1,4 @@
-"""Whole and disjoint parts of a click log: at random, or each user's latest clicks."""
+"""Whole and disjoint parts: of a click log, at random or each user's latest clicks; of labels, class by class."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def _last_share(users: np.ndarray, order: np.ndarray, share: float) -> np.ndarra
     mask = np.zeros(len(users), dtype=bool)
     mask[order] = rank >= np.repeat(size - held, size)
     return mask
+
+
+def stratified_mask(labels: np.ndarray, share: float, *, seed: int) -> np.ndarray:
+    """True for the examples to hold out: the same share of every class; a class's only example stays."""
+    order = np.lexsort((np.random.default_rng([seed, 0x5B118]).random(len(labels)), labels))
+    return _last_share(labels[order], order, share)
 
 
 def three_way(

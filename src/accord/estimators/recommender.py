@@ -42,7 +42,7 @@ NON_CLICKS = 100_000
 """Non-clicks whose mean quality is the threshold for flagging clicks."""
 
 
-@with_settings_in_signature
+@with_settings_in_signature(RecommenderSettings)
 class Recommender:
     """Learns preferences from clicks that cannot all be trusted.
 
@@ -399,17 +399,9 @@ class Recommender:
     @property
     def metrics_(self) -> dict[str, Any]:
         """Noisy validation metrics of the epoch that was kept, for each phase, and the noise that was found."""
-        phases: dict[str, Any] = {}
-        for record in self.history_:
-            if self.settings.restore == "last" or record.get("is_best", True):
-                phases[record["phase"]] = {
-                    "epoch": record["epoch"],
-                    "loss": record["loss"],
-                    **record.get("valid", {}),
-                }
         issues = self.quality_[self.part_ <= VALID] < self.threshold_
         return {
-            "validation": phases,
+            "validation": folder.kept_epochs(self.history_, self.settings.restore),
             "label_issues": {
                 "threshold": self.threshold_,
                 "flagged": int(issues.sum()),

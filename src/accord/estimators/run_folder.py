@@ -87,6 +87,15 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"'{path}' cannot be read as JSON lines: {error}.") from error
 
 
+def kept_epochs(history: list[dict[str, Any]], restore: str) -> dict[str, dict[str, Any]]:
+    """Epoch, loss and noisy validation metrics of what was kept of each phase."""
+    phases: dict[str, dict[str, Any]] = {}
+    for record in history:
+        if restore == "last" or record.get("is_best", True):
+            phases[record["phase"]] = {"epoch": record["epoch"], "loss": record["loss"], **record.get("valid", {})}
+    return phases
+
+
 def write_ids(path: Path, users: Ids, items: Ids) -> None:
     """Both id lists in one row, so that each keeps its own type."""
     table = pa.table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -14,6 +15,7 @@ from accord.models import NOISE_MODELS, RECOMMENDERS
 from accord.training import TrainingOptions, Updates
 
 T = TypeVar("T")
+S = TypeVar("S", bound=BaseModel)
 
 
 RATE_AND_L2 = {"": (3e-3, 0.06), "lightgcn": (1e-2, 1e-3)}
@@ -117,34 +119,45 @@ class RecommenderSettings(BaseModel):
 
 def make_settings(values: dict[str, Any]) -> RecommenderSettings:
     """Settings from keywords or from words typed at a prompt; errors name the nearest match."""
+    settings = checked(RecommenderSettings, values)
+    require("model", settings.model, [*RECOMMENDERS, "custom"])
+    require("auxiliary", settings.auxiliary, list(RECOMMENDERS))
+    require("noise_model", settings.noise_model, list(NOISE_MODELS))
+    require("method", settings.method, list(METHODS))
+    return settings
+
+
+def checked(cls: type[S], values: dict[str, Any]) -> S:
+    """Settings of a class; an unknown name or a bad value is one sentence."""
     for name in values:
-        if name not in RecommenderSettings.model_fields:
-            raise SettingError(f"Unknown setting '{name}': {nearest(name, RecommenderSettings.model_fields)}")
+        if name not in cls.model_fields:
+            raise SettingError(f"Unknown setting '{name}': {nearest(name, cls.model_fields)}")
     try:
-        settings = RecommenderSettings(**values)
+        return cls(**values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "settings"
         raise SettingError(f"Setting '{name}': {first['msg']} (it was {first['input']!r}).") from error
-    _require("model", settings.model, [*RECOMMENDERS, "custom"])
-    _require("auxiliary", settings.auxiliary, list(RECOMMENDERS))
-    _require("noise_model", settings.noise_model, list(NOISE_MODELS))
-    _require("method", settings.method, list(METHODS))
-    return settings
 
 
-def _require(name: str, value: str, known: list[str]) -> None:
+def require(name: str, value: str, known: list[str]) -> None:
     if value not in known:
         raise SettingError(f"Unknown {name} '{value}': {nearest(value, known)}")
 
 
-def with_settings_in_signature(cls: type[T]) -> type[T]:
+def with_settings_in_signature(settings: type[BaseModel]) -> Callable[[type[T]], type[T]]:
     """`help` and editors list every setting of an estimator; the settings class stays their one home."""
-    first = list(inspect.signature(cls).parameters.values())[:2]
-    keywords = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation)
-        for name, field in RecommenderSettings.model_fields.items()
-        if name not in {parameter.name for parameter in first}
-    ]
-    cls.__signature__ = inspect.Signature([*first, *keywords])  # pyright: ignore[reportAttributeAccessIssue]
-    return cls
+
+    def decorate(cls: type[T]) -> type[T]:
+        own = list(inspect.signature(cls.__init__).parameters.values())
+        first = [p for p in own if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        keywords = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.annotation)
+            for name, f in settings.model_fields.items()
+            if name not in {parameter.name for parameter in first}
+        ]
+        signature = inspect.Signature([*first, *keywords])
+        cls.__init__.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
+        return cls
+
+    return decorate

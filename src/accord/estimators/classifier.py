@@ -1,0 +1,338 @@
+"""The classifier: fit on labels that cannot all be trusted, predict, and say which labels are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from accord.data.labelled import BLOCK, LabelledBatch, LabelledData, Scaling
+from accord.data.splits import stratified_mask
+from accord.errors import DataError
+from accord.estimators import classifier_folder
+from accord.estimators.classifier_settings import ClassifierSettings, make_classifier_settings
+from accord.estimators.examples import as_classes, as_images, is_table, on_device
+from accord.estimators.issues import flag_share, worst_first
+from accord.estimators.label_issues import judge
+from accord.estimators.networks import Networks, probabilities
+from accord.estimators.settings import with_settings_in_signature
+from accord.evaluation.detection import detection_metrics, flag_metrics
+from accord.training import EpochRecord, Hook, Run, drive, resolve_device, training
+
+TRAIN, VALID = 0, 1
+
+
+@with_settings_in_signature(ClassifierSettings)
+class Classifier(ClassifierMixin, BaseEstimator):
+    """Learns classes from labels that cannot all be trusted; a scikit-learn estimator.
+
+    >>> clf = Classifier(method="deca-p", epochs=2, seed=0)
+    >>> X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
+    >>> clf.fit(X, y).find_label_issues().column_names
+    ['index', 'given_label', 'predicted_label', 'label_quality', 'is_label_issue']
+    """
+
+    def __init__(self, model: Any = "auto", method: str = "deca-p", features: Any = None, **settings: Any) -> None:
+        # scikit-learn's way: keep what was given, check it when fit is called.
+        fields = {name: field.default for name, field in ClassifierSettings.model_fields.items()}
+        for name, value in {**fields, **settings, "model": model, "method": method, "features": features}.items():
+            setattr(self, name, value)
+        unknown = set(settings) - set(fields)
+        if unknown:
+            make_classifier_settings(dict.fromkeys(unknown))
+
+    @property
+    def settings(self) -> ClassifierSettings:
+        """The settings, checked."""
+        values = {name: getattr(self, name) for name in ClassifierSettings.model_fields}
+        if not isinstance(self.model, str):
+            values["model"] = "custom"
+        return make_classifier_settings(values)
+
+    # -- fitting ---------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        clean: tuple[Any, Any] | None = None,
+        watch: tuple[Any, Any] | None = None,
+        hook: Hook | None = None,
+    ) -> Self:
+        """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
+
+        A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
+        with trusted labels for mw-net; ``watch`` ones whose accuracy is written into the history and decides
+        nothing. ``hook`` is told of the progress.
+        """
+        run = self.start(X, y, clean=clean, watch=watch)
+        self.finish(drive([run], self._device, [hook])[0])
+        return self
+
+    def start(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        clean: tuple[Any, Any] | None = None,
+        watch: tuple[Any, Any] | None = None,
+        resident: Tensor | None = None,
+    ) -> Run:
+        """Take the examples in and give the training, to be driven alone or beside others, and then finished.
+
+        ``resident`` is the same examples on the device already, shared by several runs.
+        """
+        settings = self.settings
+        self._device = resolve_device(settings.device)
+        inputs, labels = self._take(X, y)
+        held = np.zeros(len(labels), bool)
+        if settings.valid_share > 0:
+            held = stratified_mask(labels, settings.valid_share, seed=settings.seed)
+        self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
+        self.labels_ = labels
+        values = on_device(inputs, self._device) if resident is None else resident
+        rows = torch.from_numpy(np.flatnonzero(~held)).to(self._device)
+        self.scaling_ = Scaling.of(values.index_select(0, rows)).to(torch.device("cpu"))
+        given = torch.from_numpy(labels).to(self._device)
+        augmentation = settings.augmentation() if values.dim() == 4 else None
+        data = self._data(values, given, rows)
+        data.augmentation = augmentation
+        self._whole = self._data(values, given, torch.arange(len(labels), device=self._device))
+        build = self._networks()
+        build.check()
+        self._method = settings.make_method(
+            len(self.classes_), self._auxiliary(), None if clean is None else self._other(clean)
+        )
+        if settings.method == "mw-net" and clean is None:
+            raise DataError("Method mw-net learns from some clean examples: give fit(..., clean=(inputs, labels)).")
+        self._phases = self._method.phases(build)
+        valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(self._device))
+        return training(
+            self._phases,
+            data,
+            settings.training_options(self.model_),
+            (lambda network: accuracy(network, valid)) if held.any() else None,
+            None if watch is None else self._watcher(watch),
+        )
+
+    def _take(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Checked inputs and class numbers; learns the shape, the classes and the model's name."""
+        if y is None:
+            raise DataError("A classifier requires y to be passed, but the target y is None.")
+        if is_table(X):
+            inputs, y = validate_data(self, X, y, dtype=np.float32)
+        else:
+            inputs = as_images(X)
+            self.n_features_in_ = int(np.prod(inputs.shape[1:]))
+            if len(inputs) != len(y):
+                raise DataError(f"There are {len(inputs)} images and {len(y)} labels; give one for each.")
+        self.classes_, labels = as_classes(y)
+        if len(self.classes_) < 2:
+            raise DataError("The labels hold one class; a classifier needs at least two.")
+        self.shape_: tuple[int, ...] = tuple(inputs.shape[1:])
+        name = self.settings.model
+        self.model_ = ("mlp" if inputs.ndim == 2 else "convnet") if name == "auto" else name
+        return inputs, labels.astype(np.int64)
+
+    def _auxiliary(self) -> str:
+        name = self.settings.auxiliary
+        return ("mlp" if len(self.shape_) == 1 else "convnet") if name == "auto" else name
+
+    def _networks(self) -> Networks:
+        shape = self.shape_ if len(self.shape_) == 1 else (self.shape_[2], *self.shape_[:2])
+        model = self.model_ if isinstance(self.model, str) else self.model
+        settings = self.settings
+        return Networks(
+            model, self.features, shape, len(self.classes_), settings.seed, self._device, settings.compile
+        )
+
+    def _data(self, values: Tensor, labels: Tensor, rows: Tensor) -> LabelledData:
+        device = values.device
+        return LabelledData(values, labels, rows, self.scaling_.to(device), None, self.settings.dtype(device))
+
+    def _other(self, examples: tuple[Any, Any]) -> LabelledData:
+        """Further examples with labels of the known classes, on the device."""
+        values = on_device(self._as_fitted(examples[0]), self._device)
+        labels = torch.from_numpy(self.class_numbers(examples[1])).to(self._device)
+        return self._data(values, labels, torch.arange(len(labels), device=self._device))
+
+    def _watcher(self, examples: tuple[Any, Any]) -> Any:
+        data = self._other(examples)
+        return lambda network: accuracy(network, data)
+
+    def finish(self, history: list[EpochRecord]) -> None:
+        """Keep what was learned and judge every given label."""
+        self.history_ = history
+        kept = {role: phase.networks[role] for phase in self._phases for role in phase.kept}
+        self.networks_ = {role: network for role, network in kept.items() if role != "prior"}
+        judged = judge(self._method, self.networks_, self._whole.in_order, len(self.classes_))
+        self.label_quality_, self.predicted_ = judged.quality, judged.predicted
+        self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix
+        self.n_iter_ = len(history)
+        self.device_ = str(self._device)
+        self.worst_images_ = self._worst_images()
+        del self._whole, self._phases, self._method
+
+    def _worst_images(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Positions and pixels of the least believable images, for the report."""
+        if len(self.shape_) == 1:
+            return None
+        order = np.argsort(self.label_quality_, kind="stable")
+        worst = order[self.is_issue_[order]][: classifier_folder.THUMBNAILS]
+        pixels = self._whole.inputs[torch.from_numpy(worst).to(self._device)].float().cpu().numpy()
+        return worst, pixels
+
+    # -- answering -------------------------------------------------------------------------------------
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """P(class) of each example, columns in the order of ``classes_``."""
+        check_is_fitted(self, "networks_")
+        inputs = self._as_fitted(X)
+        device = torch.device(self.device_)
+        labels = torch.zeros(len(inputs), dtype=torch.int64)
+        target = self._target()
+        parts = []
+        for start in range(0, len(inputs), BLOCK):
+            values = on_device(inputs[start : start + BLOCK], device)
+            data = self._data(values, labels.to(device), torch.arange(len(values), device=device))
+            parts.append(probabilities(target, data.in_order()))
+        return torch.cat(parts).double().cpu().numpy()
+
+    def predict(self, X: Any) -> np.ndarray:
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def _target(self) -> nn.Module:
+        method = self.settings.make_method(len(self.classes_), self._auxiliary())
+        return method.target(self.networks_).eval()
+
+    def _as_fitted(self, X: Any) -> np.ndarray:
+        """Inputs of the shape that was trained on."""
+        if len(self.shape_) == 1:
+            return validate_data(self, X, dtype=np.float32, reset=False)
+        images = as_images(X)
+        if images.shape[1:] != self.shape_:
+            raise DataError(f"Images of shape {images.shape[1:]} are not those of the training, {self.shape_}.")
+        return images
+
+    def class_numbers(self, labels: Any) -> np.ndarray:
+        """The class number of each label; a label that was not trained on is an error."""
+        labels = np.asarray(labels)
+        at = np.searchsorted(self.classes_, labels)
+        at = np.minimum(at, len(self.classes_) - 1)
+        unknown = self.classes_[at] != labels
+        if unknown.any():
+            raise DataError(f"Label '{labels[unknown][0]}' is none of the {len(self.classes_)} classes trained on.")
+        return at.astype(np.int64)
+
+    # -- noise -----------------------------------------------------------------------------------------
+
+    def find_label_issues(self, share: float | None = None) -> pa.Table:
+        """Every example it was fitted on, the least believable label first.
+
+        Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue, which follows
+        the rule of confident learning, or marks the worst ``share``.
+        """
+        check_is_fitted(self, "networks_")
+        flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)
+        return worst_first(
+            pa.table(
+                {
+                    "index": np.arange(len(self.labels_)),
+                    "given_label": self.classes_[self.labels_],
+                    "predicted_label": self.classes_[self.predicted_],
+                    "label_quality": self.label_quality_,
+                    "is_label_issue": flagged,
+                }
+            )
+        )
+
+    # -- measuring -------------------------------------------------------------------------------------
+
+    def evaluate(self, X: Any, y: Any) -> dict[str, float]:
+        """Accuracy and cross-entropy against trusted labels."""
+        p, at = self.predict_proba(X), self.class_numbers(y)
+        given = p[np.arange(len(at)), at]
+        return {
+            "accuracy": float((p.argmax(1) == at).mean()),
+            "cross_entropy": float(-np.log(np.maximum(given, 1e-12)).mean()),
+            "examples": len(at),
+        }
+
+    def evaluate_issues(self, is_noise: Any, share: float | None = None) -> dict[str, float]:
+        """How well the quality finds labels known to be wrong: True for each example that is."""
+        check_is_fitted(self, "networks_")
+        is_noise = np.asarray(is_noise, bool)
+        if len(is_noise) != len(self.labels_):
+            raise DataError(f"{len(is_noise)} marks for {len(self.labels_)} examples; give one for each.")
+        flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)
+        return {
+            **detection_metrics(self.label_quality_, is_noise),
+            **flag_metrics(flagged, is_noise),
+            "examples": len(is_noise),
+            "noise_share": float(is_noise.mean()),
+        }
+
+    @property
+    def metrics_(self) -> dict[str, Any]:
+        """Noisy validation metrics of the epoch that was kept, for each phase, and the issues that were found."""
+        return classifier_folder.metrics_of(self)
+
+    # -- keeping ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, overwrite: bool = True, also: Any = None) -> None:
+        """Write the run folder, whole or not at all; ``also`` may add files before it appears."""
+        check_is_fitted(self, "networks_")
+        classifier_folder.save(self, Path(path), overwrite=overwrite, also=also)
+
+    @classmethod
+    def load(cls, path: str | Path, model: Any = None, features: Any = None) -> Self:
+        """Read a run folder; a run of your own model needs ``model``, and ``features`` as it was given."""
+        return classifier_folder.load(cls, Path(path), model, features)
+
+
+def accuracy(network: nn.Module, data: LabelledData) -> dict[str, Tensor]:
+    """The share of given labels that a network foresees; left on the device until it is read."""
+    with torch.no_grad():
+        right = [_right(network, batch) for batch in data.in_order()]
+    return {"accuracy": torch.stack(right).sum() / len(data)}
+
+
+def _right(network: nn.Module, batch: LabelledBatch) -> Tensor:
+    return (batch.logits(network).argmax(1) == batch.labels).sum()
+
+
+def fit_together(
+    classifiers: Sequence[Classifier],
+    X: Any,
+    labels: Sequence[Any],
+    *,
+    clean: Sequence[tuple[Any, Any] | None] | None = None,
+    watch: tuple[Any, Any] | None = None,
+    hooks: Sequence[Hook | None] | None = None,
+) -> list[Classifier]:
+    """Fit several classifiers on the same inputs, each with labels of its own, side by side.
+
+    On a GPU the inputs are held once and every run has a stream of its own; elsewhere the runs take turns. A run
+    gives what it would give alone.
+    """
+    if len(classifiers) != len(labels) or not classifiers:
+        raise DataError("Give as many classifiers as lists of labels, and at least one.")
+    device = resolve_device(classifiers[0].settings.device)
+    inputs = np.asarray(X, np.float32) if is_table(X) else as_images(X)
+    shared = on_device(inputs, device)
+    extra = clean or [None] * len(classifiers)
+    runs = [
+        clf.start(X, y, clean=c, watch=watch, resident=shared)
+        for clf, y, c in zip(classifiers, labels, extra, strict=True)
+    ]
+    for clf, history in zip(classifiers, drive(runs, device, hooks), strict=True):
+        clf.finish(history)
+    return list(classifiers)

@@ -1,0 +1,73 @@
+"""Which labels of many classes to call wrong, by the rule of confident learning (Northcutt, Jiang & Chuang, 2021).
+
+A class is confidently foreseen for an example when its probability is at least the mean it has over the examples
+that carry its label. An example is an issue when the likeliest confident class is not the label it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from accord.methods import Method
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a trained classifier says of every given label."""
+
+    quality: np.ndarray
+    predicted: np.ndarray
+    """Class numbers."""
+    is_issue: np.ndarray
+    noise_matrix: np.ndarray
+    """Row c: how examples of true class c are labelled, P(ỹ | y = c)."""
+
+
+@torch.no_grad()
+def judge(method: Method, networks: dict[str, Any], batches: Callable[[], Iterator[Any]], classes: int) -> Judgement:
+    """Two passes over the examples: thresholds and qualities, then the flags; nothing of their size is kept."""
+    target = method.target(networks).eval()
+    quality, predicted, sums, counts = [], [], 0.0, 0.0
+    for batch in batches():
+        p = torch.softmax(batch.logits(target), 1)
+        quality.append(method.label_quality(networks, batch))
+        predicted.append(p.argmax(1))
+        given = torch.nn.functional.one_hot(batch.labels, classes).to(p.dtype)
+        sums, counts = sums + (p * given).sum(0), counts + given.sum(0)
+    thresholds = sums / torch.as_tensor(counts).clamp(min=1)
+    thresholds = torch.where(torch.as_tensor(counts) > 0, thresholds, torch.inf)
+    flags, matrix = [], torch.zeros(classes, classes, dtype=torch.float64)
+    for batch in batches():
+        p = torch.softmax(batch.logits(target), 1)
+        confident = torch.where(p >= thresholds, p, torch.zeros_like(p))
+        likeliest = confident.argmax(1)
+        sure = confident.amax(1) > 0
+        flags.append(sure & (likeliest != batch.labels))
+        matrix += _noise_of(networks, batch, p, likeliest, sure, target).double().cpu()
+    rows = matrix.sum(1, keepdim=True)
+    learned = torch.where(rows > 0, matrix / rows.clamp(min=1e-12), torch.eye(classes, dtype=torch.float64))
+    whole = (torch.cat(parts).cpu().numpy() for parts in (quality, predicted, flags))
+    return Judgement(*whole, learned.numpy())  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def _noise_of(
+    networks: dict[str, Any], batch: Any, p: Tensor, likeliest: Tensor, sure: Tensor, target: Any
+) -> Tensor:
+    """A batch's part of the noise matrix: by hφ, weighted by p, or by counting confident classes."""
+    classes = p.shape[1]
+    if "noise" not in networks:
+        pairs = likeliest[sure] * classes + batch.labels[sure]
+        return torch.bincount(pairs, minlength=classes * classes).view(classes, classes)
+    features, rows = batch.features(target), max(1, (1 << 24) // classes**2)
+    return torch.stack(
+        [
+            torch.einsum("bc,bcj->cj", q, networks["noise"].rows(f))
+            for q, f in zip(p.split(rows), features.split(rows), strict=True)
+        ]
+    ).sum(0)

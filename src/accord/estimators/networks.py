@@ -1,0 +1,102 @@
+"""The networks of a classifier's roles: built fresh, seeded for the role alone, and checked."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from accord.errors import SettingError, nearest
+from accord.methods.mw_net import WeightNet
+from accord.models import CLASSIFIERS, FeatureModel, NoiseModel, Wrapped
+from accord.training import seeded
+
+
+@dataclass
+class Networks:
+    """Builds the network of a role, for examples of one shape and a number of classes."""
+
+    model: Any
+    """A name, a torch module, or a callable (shape, classes) -> module."""
+    features: Any
+    """Of one's own model: the layer whose output is its features, or a callable that gives features and logits."""
+    shape: tuple[int, ...]
+    """Channels first."""
+    classes: int
+    seed: int
+    device: torch.device
+    compiled: bool = False
+    _width: int | None = None
+
+    def __call__(self, role: str, model: str | None = None) -> nn.Module:
+        with seeded(self.seed, "network", role):
+            network = self._fresh(model)
+        network.to(self.device)
+        if len(self.shape) == 3:
+            network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+        if self.compiled and self.device.type == "cuda" and isinstance(network, FeatureModel):
+            network.outputs = torch.compile(network.outputs)  # pyright: ignore
+        return network
+
+    def _fresh(self, model: str | None) -> nn.Module:
+        if model == "noise":
+            return NoiseModel(self._feature_width(), self.classes)
+        if model == "weight":
+            return WeightNet()
+        return self._classifier(model or self.model)
+
+    def _classifier(self, model: Any) -> nn.Module:
+        if isinstance(model, str):
+            if model != "mlp" and len(self.shape) != 3:
+                raise SettingError(f"Model '{model}' is for images; rows of a table want model='mlp'.")
+            return CLASSIFIERS[model](self.shape, self.classes)
+        if isinstance(model, nn.Module):
+            network = copy.deepcopy(model)
+            for layer in network.modules():
+                if hasattr(layer, "reset_parameters"):
+                    layer.reset_parameters()  # pyright: ignore[reportCallIssue]
+        else:
+            network = model(self.shape, self.classes)
+        if not isinstance(network, nn.Module):
+            raise SettingError(f"A {type(network).__name__} cannot be trained: a model is a torch.nn.Module.")
+        if self.features is None and isinstance(network, FeatureModel):
+            return network
+        return self._wrapped(network)
+
+    def _wrapped(self, network: nn.Module) -> nn.Module:
+        layer = self.features
+        if layer is None:
+            linear = [name for name, part in network.named_modules() if isinstance(part, nn.Linear)]
+            raise SettingError(
+                "A model of your own needs features='layer', the layer before its last"
+                + (f" (its linear layers are {', '.join(linear)})." if linear else ".")
+            )
+        try:
+            return Wrapped(network, layer)
+        except KeyError as error:
+            names = [name for name, _ in network.named_modules() if name]
+            raise SettingError(f"The model has no layer '{layer}': {nearest(str(layer), names)}") from error
+
+    def _feature_width(self) -> int:
+        """Width of the target's features, by one look at an example of nought."""
+        if self._width is None:
+            with seeded(self.seed, "look"), torch.no_grad():
+                network = self._classifier(self.model).eval()
+                features, logits = network.outputs(torch.zeros(1, *self.shape))  # pyright: ignore
+            if logits.shape != (1, self.classes):
+                raise SettingError(f"The model gives {logits.shape[-1]} logits for {self.classes} classes.")
+            self._width = features.shape[1]
+        return self._width
+
+    def check(self) -> None:
+        """Refuse a model that cannot serve before anything is trained."""
+        self._feature_width()
+
+
+def probabilities(network: nn.Module, batches: Any) -> Tensor:
+    """P(class) of every example, a block at a time."""
+    with torch.no_grad():
+        return torch.cat([torch.softmax(batch.logits(network), 1) for batch in batches])
