@@ -22,6 +22,11 @@ def drive(
     runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None = None
 ) -> list[list[EpochRecord]]:
     """Bring all runs to their end, a step of each at a time; their histories in the order given."""
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):  # the same bytes every time
+        return _drive(runs, device, hooks)
+
+
+def _drive(runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None) -> list[list[EpochRecord]]:
     turns = [_turn(device) for _ in runs]
     told = [_Throttled(hook) for hook in hooks or [None] * len(runs)]
     histories: list[list[EpochRecord]] = [[] for _ in runs]

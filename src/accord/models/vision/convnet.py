@@ -14,6 +14,8 @@ class ConvNet(Backbone):
     def __init__(self, shape: tuple[int, ...], classes: int, width: int = 128) -> None:
         super().__init__(width, classes)
         channels = shape[0]
+        if min(shape[1:]) < 4:
+            raise ValueError(f"images of {shape[1]}×{shape[2]} pixels are too small for two poolings")
         self.convolutions = nn.Sequential(
             nn.Conv2d(channels, 32, 3, padding=1, bias=False),
             batch_norm(32),
@@ -22,9 +24,10 @@ class ConvNet(Backbone):
             nn.Conv2d(32, 64, 3, padding=1, bias=False),
             batch_norm(64),
             nn.ReLU(inplace=True),
-            nn.AdaptiveAvgPool2d(4),
+            nn.MaxPool2d(2),
         )
-        self.hidden = nn.Sequential(nn.Linear(64 * 16, width), nn.ReLU())
+        seen = 64 * (shape[1] // 4) * (shape[2] // 4)
+        self.hidden = nn.Sequential(nn.Linear(seen, width), nn.ReLU())
 
     def features(self, inputs: Tensor) -> Tensor:
         return self.hidden(torch.flatten(self.convolutions(inputs), 1))
