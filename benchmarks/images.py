@@ -41,7 +41,7 @@ def measure(method: str, runs: int, args: argparse.Namespace, **settings: Any) -
     } | settings
     classifiers = [Classifier(method=method, seed=k, **common) for k in range(runs)]
     started = time.perf_counter()
-    fit_together(classifiers, images, labels)
+    fit_together(classifiers, [images] * runs, labels)
     whole = time.perf_counter() - started
     phases = {r["phase"] for r in classifiers[0].history_}
     times = {p: seconds([c.history_ for c in classifiers], started, runs, p) / runs for p in phases}

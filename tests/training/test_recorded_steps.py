@@ -47,7 +47,7 @@ def test_runs_side_by_side_are_the_runs_alone(method: str) -> None:
     other = np.roll(labels, 7)
     clean = [made(1, 64) if method == "mw-net" else None] * 2
     pair = [classifier(method, seed=0, device="cpu"), classifier(method, seed=3, device="cpu")]
-    fit_together(pair, images, [labels, other], clean=clean)
+    fit_together(pair, [images] * 2, [labels, other], clean=clean)
     alone = classifier(method, seed=3, device="cpu").fit(images, other, clean=clean[1])
     assert torch.equal(weights(pair[1]), weights(alone))
     assert [r["loss"] for r in pair[1].history_] == [r["loss"] for r in alone.history_]
@@ -78,7 +78,7 @@ def test_streams_do_not_mix_runs(method: str) -> None:
     images, labels = made()
     clean = [made(1, 64) if method == "mw-net" else None] * 4
     many = [classifier(method, seed=k, device="cuda") for k in range(4)]
-    fit_together(many, images, [labels] * 4, clean=clean)
+    fit_together(many, [images] * 4, [labels] * 4, clean=clean)
     alone = classifier(method, seed=2, device="cuda").fit(images, labels, clean=clean[0])
     assert torch.allclose(weights(many[2]), weights(alone), rtol=1e-4, atol=1e-5)
 

@@ -19,10 +19,11 @@ from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import CONFIG, REPORT, check_free, new_folder, write_json
 from accord.report import write_comparison_plot, write_comparison_report, write_run_report
-from accord.studies import Comparison, compare
+from accord.studies import Comparison, Study, compare
 from accord.studies.tables import as_csv, as_markdown, comparison_rows, detection_rows
 
 DEMO_METHODS = ("normal", "deca", "deca-p")
+DIGITS_METHODS, DIGITS_NOISE = ("normal", "deca-p"), 0.4
 DEMO_SETTINGS: dict[str, Any] = {}
 """The demo shows the defaults."""
 
@@ -146,14 +147,7 @@ def run_audit(
 
 
 def _show_detection(measured: dict[str, Any]) -> None:
-    names = {
-        "roc_auc": "ROC-AUC",
-        "average_precision": "average precision",
-        "precision": "precision of the flag",
-        "recall": "recall of the flag",
-        "noise_share": "share of noise",
-    }
-    ui.table([["against the truth", "value"], *([label, f"{measured[n]:.4f}"] for n, label in names.items())])
+    ui.table(output.detection_table(measured))
     kinds = measured["by_kind"]
     rows = [["ROC-AUC by kind of noise", *kinds]]
     rows.append(["label quality", *(f"{value:.3f}" for value in kinds.values())])
@@ -202,10 +196,10 @@ def run_compare(
     else:
         benchmark = load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]
         study = Comparison.of_benchmark(benchmark, settings=settings, **choices)
-    _compare_and_show(study, out)
+    compare_and_show(study, out)
 
 
-def _compare_and_show(study: Comparison, out: Path) -> None:
+def compare_and_show(study: Study, out: Path) -> None:
     study.check()
     made_now = not out.exists()
     try:
@@ -307,8 +301,20 @@ def run_demo(out: Path) -> None:
         _write_simulation(simulate(settings), sim, overwrite=True)
     truths = [sim / "truth.parquet", sim / "clicks.parquet"]
     study = Comparison(sim / "log.parquet", DEMO_METHODS, settings=DEMO_SETTINGS, truths=truths)
-    _compare_and_show(study, out / "compare")
-    run_fit(sim / "log.parquet", out / "run", {"method": "deca-p", **DEMO_SETTINGS}, {}, None, overwrite=True)
+    compare_and_show(study, out / "compare")
+    run_fit(sim / "log.parquet", out / "run", {"model": "gmf", "method": "deca-p", **DEMO_SETTINGS}, {}, None, overwrite=True)
+    _demo_digits(out)
+
+
+def _demo_digits(out: Path) -> None:
+    """Digits with two fifths of their labels redrawn: accuracy against the clean test set, and the noise found."""
+    from accord.cli import labelled
+
+    words = labelled.Words(Path("digits"))
+    ui.say(f"Digits, {DIGITS_NOISE:.0%} of the labels redrawn, {', '.join(DIGITS_METHODS)} over 3 seeds.")
+    study = labelled.comparison(words, DIGITS_NOISE, "uniform", list(DIGITS_METHODS), ["auto"], 3, {}, [])
+    compare_and_show(study, out / "digits-compare")
+    labelled.run_fit(words, out / "digits-run", {"method": "deca-p"}, DIGITS_NOISE, "uniform", None, overwrite=True)
 
 
 def _first_reason(error: ValueError) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from accord import __version__
 from accord.errors import AccordError, SettingError
+
+if TYPE_CHECKING:
+    from accord.cli.labelled import Words
 
 app = typer.Typer(
     name="accord",
@@ -31,13 +34,19 @@ Time = Annotated[str | None, typer.Option("--time", help="Column of times; with 
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="NAME=VALUE", help="Any setting of Recommender, e.g. --set c0=10 --set alpha=0.5."
+        "--set", metavar="NAME=VALUE", help="Any setting of the model, e.g. --set c1=10 --set alpha=0.5."
     ),
 ]
 Truths = Annotated[
     list[Path] | None,
     typer.Option("--truth", help="Clean test pairs, or clicks with is_noise; may be given for each."),
 ]
+Label = Annotated[str | None, typer.Option("--label", help="Labelled data: the column of labels.")]
+Labels = Annotated[Path | None, typer.Option("--labels", help="A folder of images: the file with file and label.")]
+Size = Annotated[int | None, typer.Option(help="A folder of images: resize them to this many pixels a side.")]
+Ignore = Annotated[list[str] | None, typer.Option(help="A table: a column to leave out; may be given many times.")]
+Noise = Annotated[float, typer.Option(help="Labelled data: redraw this share of the labels, for studies.")]
+NoiseKind = Annotated[str, typer.Option(help="uniform (over all classes), others or pair.")]
 Run = Annotated[Path, typer.Argument(help="A run folder made by accord fit.")]
 
 
@@ -78,9 +87,15 @@ def simulate(
     run_simulate(values | {"misclick": misclick, "conformity": conformity, "promotion": promotion}, out, overwrite)
 
 
-@app.command(epilog="Example: accord fit clicks.csv --out run --method deca-p --set c1=10")
+@app.command(
+    epilog="Examples: accord fit clicks.csv --out run --set c1=10    accord fit digits --noise 0.4 --out run    "
+    "accord fit photos --labels labels.csv --out run    accord fit table.parquet --label kind --out run"
+)
 def fit(
-    log: Annotated[Path, typer.Argument(help="CSV, TSV, Parquet or RecBole .inter file of clicks.")],
+    data: Annotated[
+        Path,
+        typer.Argument(help="A click log (CSV, TSV, Parquet, .inter), a table, a folder, or a name of the catalogue."),
+    ],
     out: Out,
     user: User = None,
     item: Item = None,
@@ -88,21 +103,41 @@ def fit(
     valid: Annotated[
         Path | None, typer.Option(help="Validation clicks; without it a tenth of the log is held out.")
     ] = None,
-    model: Annotated[str, typer.Option(help="mf, gmf, neumf, cdae or lightgcn.")] = "gmf",
-    method: Annotated[str, typer.Option(help="normal, wbpr, t-ce, r-ce, ensemble, deca or deca-p.")] = "deca-p",
+    label: Label = None,
+    labels: Labels = None,
+    size: Size = None,
+    ignore: Ignore = None,
+    noise: Noise = 0.0,
+    noise_kind: NoiseKind = "uniform",
+    clean: Annotated[Path | None, typer.Option(help="mw-net: examples with trusted labels.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="mf, gmf, neumf, cdae, lightgcn; labelled data: mlp, convnet, resnet32, inception."),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(help="normal, ensemble, deca, deca-p; clicks: wbpr, t-ce, r-ce; labelled data: mw-net, itlm."),
+    ] = "deca-p",
     epochs: Annotated[int | None, typer.Option(help="Most epochs of a phase.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     settings: Settings = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run.")] = False,
 ) -> None:
-    """Train a recommender on a click log and write a run folder with a report."""
+    """Train on clicks or labels that cannot all be trusted, and write a run folder with a report."""
+    values = _settings(settings) | {"method": method, "seed": seed, "device": device}
+    values |= {name: value for name, value in (("model", model), ("epochs", epochs)) if value is not None}
+    words = _labelled(data, label, labels, size, ignore)
+    if words is not None:
+        from accord.cli.labelled import run_fit as fit_labelled
+
+        fit_labelled(words, out, values, noise, noise_kind, clean, overwrite)
+        return
     from accord.cli.commands import run_fit
 
-    values = _settings(settings) | {"model": model, "method": method, "seed": seed, "device": device}
-    if epochs is not None:
-        values["epochs"] = epochs
-    run_fit(log, out, values, {"user": user, "item": item, "time": time}, valid, overwrite)
+    if noise or clean:
+        raise SettingError("--noise and --clean are for labelled data; for clicks see accord compare --inject.")
+    run_fit(data, out, {"model": "gmf"} | values, {"user": user, "item": item, "time": time}, valid, overwrite)
 
 
 @app.command(epilog="Example: accord recommend run --user u1 --user u2 -k 10 --format csv")
@@ -124,17 +159,22 @@ def recommend(
 @app.command(epilog="Example: accord audit run --top 20 --out issues.csv --write-clean clean.parquet")
 def audit(
     run: Run,
-    top: Annotated[int, typer.Option(help="How many of the worst clicks to show.")] = 20,
-    share: Annotated[
-        float | None, typer.Option(help="Flag this share of the clicks instead of the rule's.")
-    ] = None,
+    top: Annotated[int, typer.Option(help="How many of the worst to show.")] = 20,
+    share: Annotated[float | None, typer.Option(help="Flag this share instead of the rule's.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write every click with its quality here.")
+        Path | None, typer.Option("--out", "-o", help="Write every click or label with its quality here.")
     ] = None,
-    write_clean: Annotated[Path | None, typer.Option(help="Write the log without flagged clicks here.")] = None,
-    truth: Annotated[Path | None, typer.Option(help="Clicks with is_noise, to measure the audit.")] = None,
+    write_clean: Annotated[Path | None, typer.Option(help="Write the data without what is flagged here.")] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="is_noise of each click, or is_noise or true_label of each example.")
+    ] = None,
 ) -> None:
-    """List the clicks that are probably noise, worst first."""
+    """List the clicks or labels that are probably wrong, worst first."""
+    if _holds_classifier(run):
+        from accord.cli.labelled import run_audit as audit_labels
+
+        audit_labels(run, top, share, out, write_clean, truth)
+        return
     from accord.cli.commands import run_audit
 
     run_audit(run, top, share, out, write_clean, truth)
@@ -143,24 +183,39 @@ def audit(
 @app.command(epilog="Example: accord evaluate run --truth truth.parquet -k 5 -k 20")
 def evaluate(
     run: Run,
-    truth: Annotated[Path, typer.Option(help="Clean test pairs.")],
+    truth: Annotated[
+        Path | None, typer.Option(help="Clean test pairs, or clean labelled examples; digits and the like have own.")
+    ] = None,
     k: Annotated[list[int] | None, typer.Option("-k", help="Length of the list; may be given many times.")] = None,
+    images: Annotated[Path | None, typer.Option(help="The folder of the images that --truth labels.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ranking metrics against clean test pairs."""
+    """Ranking metrics against clean test pairs, or accuracy on clean examples."""
+    if _holds_classifier(run):
+        from accord.cli.labelled import Words
+        from accord.cli.labelled import run_evaluate as evaluate_labels
+
+        words = None if truth is None else Words(truth) if images is None else Words(images, labels=truth)
+        evaluate_labels(run, words, json)
+        return
     from accord.cli.commands import run_evaluate
 
+    if truth is None:
+        raise SettingError("Say which clean pairs to rank against: --truth FILE.")
     run_evaluate(run, truth, k or [5, 20], json)
 
 
 @app.command(
-    epilog="Example: accord compare sim/log.parquet --truth sim/truth.parquet --truth sim/clicks.parquet --out cmp"
+    epilog="Examples: accord compare sim/log.parquet --truth sim/truth.parquet --truth sim/clicks.parquet --out cmp    "
+    "accord compare digits --noise 0.4 --methods normal,deca-p --out cmp"
 )
 def compare(
-    log: Annotated[Path, typer.Argument(help="A click log, or a name of the catalogue.")],
+    data: Annotated[Path, typer.Argument(help="A click log, labelled data, or a name of the catalogue.")],
     out: Out,
     methods: Annotated[str, typer.Option(help="Methods, separated by commas.")] = "normal,deca,deca-p",
-    models: Annotated[str, typer.Option(help="Models, separated by commas.")] = "gmf",
+    models: Annotated[
+        str | None, typer.Option(help="Models, separated by commas; by default gmf, or for labelled data auto.")
+    ] = None,
     truth: Truths = None,
     valid: Annotated[Path | None, typer.Option(help="Validation clicks.")] = None,
     seeds: Annotated[int, typer.Option(help="Independent seeds.")] = 3,
@@ -171,26 +226,41 @@ def compare(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     protocol: Annotated[str, typer.Option(help="fair or paper, for data of the catalogue.")] = "fair",
     inject: Annotated[float, typer.Option(help="Add this share of random false clicks to training alone.")] = 0.0,
+    label: Label = None,
+    labels: Labels = None,
+    size: Size = None,
+    ignore: Ignore = None,
+    noise: Noise = 0.0,
+    noise_kind: NoiseKind = "uniform",
+    epochs: Annotated[int | None, typer.Option(help="Most epochs of a phase.")] = None,
     settings: Settings = None,
 ) -> None:
     """Train several methods over several seeds and compare them; goes on where it was interrupted.
 
-    LOG is a file or a name of the catalogue (accord data list). Methods also take popularity, and oracle: normal
-    training on the clean rows alone. With --set deca.alpha=1 a setting holds for one method alone.
+    DATA is a file, a folder or a name of the catalogue (accord data list). Methods also take oracle, normal training
+    on the clean rows alone, and for clicks popularity. With --set deca.alpha=1 a setting holds for one method alone.
     """
-    from accord.cli.commands import run_compare
+    from accord.cli.commands import compare_and_show, run_compare
 
+    values = _settings(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
+    words = _labelled(data, label, labels, size, ignore)
+    if words is not None:
+        from accord.cli.labelled import comparison
+
+        chosen = _names(methods), _names(models or "auto")
+        compare_and_show(comparison(words, noise, noise_kind, *chosen, seeds, values, truth or []), out)
+        return
     run_compare(
-        log=log,
+        log=data,
         out=out,
-        methods=[name.strip() for name in methods.split(",") if name.strip()],
-        models=[name.strip() for name in models.split(",") if name.strip()],
+        methods=_names(methods),
+        models=_names(models or "gmf"),
         truths=truth or [],
         valid=valid,
         seeds=seeds,
         ks=k or [],
         columns={"user": user, "item": item, "time": time},
-        settings=_settings(settings) | {"device": device},
+        settings=values,
         protocol=protocol,
         inject=inject,
     )
@@ -230,6 +300,11 @@ def data_get(
 @app.command(epilog="Example: accord report run")
 def report(run: Run) -> None:
     """Write the report of a run again, and say where it is."""
+    if _holds_classifier(run):
+        from accord.cli.labelled import run_report as report_labels
+
+        report_labels(run)
+        return
     from accord.cli.commands import run_report
 
     run_report(run)
@@ -237,10 +312,39 @@ def report(run: Run) -> None:
 
 @app.command(epilog="Example: accord demo --out demo")
 def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write.")] = Path("demo")) -> None:
-    """Simulate a noisy click log, compare normal training, DeCA and DeCA(p), and write a report."""
+    """Noisy clicks, then noisy digits: compare normal training with DeCA(p), and write reports."""
     from accord.cli.commands import run_demo
 
     run_demo(out)
+
+
+def _names(words: str) -> list[str]:
+    return [name.strip() for name in words.split(",") if name.strip()]
+
+
+def _labelled(
+    data: Path, label: str | None, labels: Path | None, size: int | None, ignore: list[str] | None
+) -> Words | None:
+    """What was typed, where it means labelled data and not a click log."""
+    from accord.data.names import LABELLED_NAMES
+
+    named = str(data) in LABELLED_NAMES and not data.exists()
+    if not (named or data.is_dir() or label is not None or labels is not None):
+        return None
+    from accord.cli.labelled import Words
+
+    return Words(data, label, labels, size, ignore or [])
+
+
+def _holds_classifier(run: Path) -> bool:
+    """Looks at the kind of a run without loading it; what is no run folder is refused by the command itself."""
+    import json
+
+    try:
+        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("kind") == "classifier"
 
 
 def _settings(words: list[str] | None) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
 from accord.errors import SettingError
@@ -66,6 +66,20 @@ def as_text(table: pa.Table, format_: str) -> str:
         return buffer.getvalue().decode()
     rows = [table.column_names, *([_cell(v) for v in row.values()] for row in table.to_pylist())]
     return "".join("\t".join(row) + "\n" for row in rows)
+
+
+DETECTION = {
+    "roc_auc": "ROC-AUC",
+    "average_precision": "average precision",
+    "precision": "precision of the flag",
+    "recall": "recall of the flag",
+    "noise_share": "share of noise",
+}
+
+
+def detection_table(measured: dict[str, Any]) -> list[list[str]]:
+    """How well known noise was found."""
+    return [["against the truth", "value"], *([label, f"{measured[n]:.4f}"] for n, label in DETECTION.items())]
 
 
 def _format_of(path: Path) -> str:

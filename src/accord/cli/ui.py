@@ -47,9 +47,9 @@ def busy(words: str) -> Iterator[None]:
         yield
 
 
-def training_hook(progress: Bar, label: str = "") -> Hook:
+def training_hook(progress: Bar, label: str = "", first: str = "reading the log") -> Hook:
     """A hook that shows a bar for each phase: epochs done, the metric, its best, and the time left."""
-    tasks: dict[str, object] = {"reading": progress.add_task(f"{label}reading the log", total=None, note="")}
+    tasks: dict[str, object] = {"reading": progress.add_task(f"{label}{first}", total=None, note="")}
 
     def hook(now: Progress) -> None:
         if now.phase not in tasks:

@@ -65,14 +65,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
         *,
         clean: tuple[Any, Any] | None = None,
         watch: tuple[Any, Any] | None = None,
+        names: Any = None,
         hook: Hook | None = None,
     ) -> Self:
         """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
 
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
         with trusted labels for mw-net; ``watch`` ones whose accuracy is written into the history and decides
-        nothing. ``hook`` is told of the progress.
+        nothing. ``names`` are the examples' own, such as files. ``hook`` is told of the progress.
         """
+        self.names_ = None if names is None else np.asarray(names)
         run = self.start(X, y, clean=clean, watch=watch)
         self.finish(drive([run], self._device, [hook])[0])
         return self
@@ -92,6 +94,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """
         settings = self.settings
         self._device = resolve_device(settings.device)
+        self.names_: np.ndarray | None = getattr(self, "names_", None)
+        self.notes_: dict[str, Any] = {}
         inputs, labels = self._take(X, y)
         held = np.zeros(len(labels), bool)
         if settings.valid_share > 0:
@@ -207,6 +211,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return torch.cat(parts).double().cpu().numpy()
 
     def predict(self, X: Any) -> np.ndarray:
+        """The likeliest class of each example."""
+        check_is_fitted(self, "networks_")
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def _target(self) -> nn.Module:
@@ -242,10 +248,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "networks_")
         flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)
+        named = {} if self.names_ is None else {"file": self.names_}
         return worst_first(
             pa.table(
                 {
                     "index": np.arange(len(self.labels_)),
+                    **named,
                     "given_label": self.classes_[self.labels_],
                     "predicted_label": self.classes_[self.predicted_],
                     "label_quality": self.label_quality_,
@@ -311,27 +319,29 @@ def _right(network: nn.Module, batch: LabelledBatch) -> Tensor:
 
 def fit_together(
     classifiers: Sequence[Classifier],
-    X: Any,
+    inputs: Sequence[Any],
     labels: Sequence[Any],
     *,
     clean: Sequence[tuple[Any, Any] | None] | None = None,
     watch: tuple[Any, Any] | None = None,
     hooks: Sequence[Hook | None] | None = None,
 ) -> list[Classifier]:
-    """Fit several classifiers on the same inputs, each with labels of its own, side by side.
+    """Fit several classifiers side by side, each on inputs and labels of its own.
 
-    On a GPU the inputs are held once and every run has a stream of its own; elsewhere the runs take turns. A run
-    gives what it would give alone.
+    On a GPU every run has a stream of its own, and inputs that are the same object are held once; elsewhere the
+    runs take turns. A run gives what it would give alone.
     """
-    if len(classifiers) != len(labels) or not classifiers:
-        raise DataError("Give as many classifiers as lists of labels, and at least one.")
+    if not len(classifiers) == len(labels) == len(inputs) or not classifiers:
+        raise DataError("Give as many inputs and lists of labels as classifiers, and at least one.")
     device = resolve_device(classifiers[0].settings.device)
-    inputs = np.asarray(X, np.float32) if is_table(X) else as_images(X)
-    shared = on_device(inputs, device)
+    held: dict[int, Tensor] = {}
+    for X in inputs:
+        if id(X) not in held:
+            held[id(X)] = on_device(np.asarray(X, np.float32) if is_table(X) else as_images(X), device)
     extra = clean or [None] * len(classifiers)
     runs = [
-        clf.start(X, y, clean=c, watch=watch, resident=shared)
-        for clf, y, c in zip(classifiers, labels, extra, strict=True)
+        clf.start(X, y, clean=c, watch=watch, resident=held[id(X)])
+        for clf, X, y, c in zip(classifiers, inputs, labels, extra, strict=True)
     ]
     for clf, history in zip(classifiers, drive(runs, device, hooks), strict=True):
         clf.finish(history)

@@ -56,7 +56,7 @@ def _config(clf: Classifier) -> dict[str, Any]:
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
         "noise_matrix": clf.noise_matrix_.tolist(),
         "networks": list(clf.networks_),
-        "data": getattr(clf, "notes_", {}),
+        "data": clf.notes_,
     }
 
 
@@ -68,6 +68,7 @@ def _label_table(clf: Classifier) -> pa.Table:
             "label_quality": clf.label_quality_,
             "is_issue": clf.is_issue_,
             "part": clf.part_,
+            "name": pa.nulls(len(clf.labels_), pa.string()) if clf.names_ is None else clf.names_,
         }
     )
 
@@ -96,12 +97,13 @@ def _restore(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     clf.scaling_ = Scaling(torch.tensor(config["scaling"]["mean"]), torch.tensor(config["scaling"]["std"]))
     clf.noise_matrix_ = np.array(config["noise_matrix"])
     clf.notes_ = config["data"]
-    table = folder.read_parquet(run / LABELS, ["given", "predicted", "label_quality", "is_issue", "part"])
+    table = folder.read_parquet(run / LABELS, ["given", "predicted", "label_quality", "is_issue", "part", "name"])
     clf.labels_, clf.predicted_ = np.asarray(table["given"]), np.asarray(table["predicted"])
     if len(clf.labels_) and max(clf.labels_.max(), clf.predicted_.max()) >= len(clf.classes_):
         raise DataError(f"'{run / LABELS}' names classes that the run does not have; fit it again.")
     clf.label_quality_, clf.is_issue_ = np.asarray(table["label_quality"]), np.asarray(table["is_issue"])
     clf.part_ = np.asarray(table["part"])
+    clf.names_ = None if table["name"].null_count else np.array(table["name"].to_pylist())
     clf.history_ = folder.read_lines(run / folder.HISTORY)
     clf.n_iter_ = len(clf.history_)
     clf._device = resolve_device(clf.settings.device if torch.cuda.is_available() else "cpu")

@@ -52,4 +52,4 @@ def as_classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def on_device(values: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(values).to(device)
+    return torch.tensor(values, device=device)  # a copy: arrays read from a file may not be written to

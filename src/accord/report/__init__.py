@@ -1,5 +1,10 @@
 """Pages and plots."""
 
-from accord.report.page import write_comparison_plot, write_comparison_report, write_run_report
+from accord.report.page import (
+    write_classifier_report,
+    write_comparison_plot,
+    write_comparison_report,
+    write_run_report,
+)
 
-__all__ = ["write_comparison_plot", "write_comparison_report", "write_run_report"]
+__all__ = ["write_classifier_report", "write_comparison_plot", "write_comparison_report", "write_run_report"]

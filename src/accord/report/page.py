@@ -1,9 +1,9 @@
-"""Self-contained HTML pages: what was trained, how it went, and which clicks are noise."""
+"""Self-contained HTML pages: what was trained, how it went, and which clicks or labels are wrong."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,11 @@ from markupsafe import Markup
 
 from accord.estimators import Recommender
 from accord.report import plots
+from accord.report.thumbnails import thumbnails
 from accord.studies.tables import comparison_rows, detection_rows, labels, metric_names
+
+if TYPE_CHECKING:
+    from accord.estimators import Classifier
 
 WORST, MOST = 25, 10
 
@@ -34,6 +38,48 @@ def write_run_report(rec: Recommender, path: Path) -> None:
         users=_most_noise(issues, "user"),
         items=_most_noise(issues, "item"),
     )
+
+
+def write_classifier_report(clf: Classifier, path: Path) -> None:
+    """The page of a classifier's run."""
+    issues = clf.find_label_issues()
+    names = [str(name) for name in clf.classes_]
+    learned = "noise" in clf.networks_
+    _write(
+        path,
+        "classifier.html",
+        title="Classifier report",
+        model=clf.model_,
+        settings=clf.settings.model_dump(),
+        examples=len(clf.labels_),
+        classes=names,
+        noise=clf.notes_.get("noise"),
+        metrics=clf.metrics_,
+        train=int((clf.part_ == 0).sum()),
+        valid=int((clf.part_ == 1).sum()),
+        thumbnails=thumbnails(clf),
+        matrix=Markup(plots.heat_map(clf.noise_matrix_.tolist(), names, ("true class", "given label"), "Noise")),
+        matrix_words="P(given label | true class), "
+        + ("as the noise model hφ learned it." if learned else "counted by confident learning."),
+        quality=Markup(_quality_histogram(clf.label_quality_, None, "labels")),
+        curve=Markup(_learning_curve(clf.history_, "accuracy", "accuracy")),
+        loss=Markup(_loss_curve(clf.history_)),
+        named=clf.names_ is not None,
+        worst=issues.slice(0, WORST).to_pylist(),
+        by_class=_by_class(clf, names),
+    )
+
+
+def _by_class(clf: Classifier, names: list[str]) -> list[dict[str, Any]]:
+    """Of each given label: examples, flagged ones and mean quality; most flagged first."""
+    count = np.bincount(clf.labels_, minlength=len(names))
+    flagged = np.bincount(clf.labels_, clf.is_issue_, minlength=len(names))
+    quality = np.bincount(clf.labels_, clf.label_quality_, minlength=len(names)) / np.maximum(count, 1)
+    order = np.argsort(-flagged, kind="stable")[:100]
+    return [
+        {"name": names[k], "examples": int(count[k]), "flagged": int(flagged[k]), "quality": float(quality[k])}
+        for k in order
+    ]
 
 
 def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
@@ -89,14 +135,14 @@ def _phases(history: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return phases
 
 
-def _learning_curve(history: list[dict[str, Any]]) -> str:
-    """Validation NDCG@20 by epoch; a ring marks the epoch that was kept."""
+def _learning_curve(history: list[dict[str, Any]], metric: str = "ndcg@20", words: str = "NDCG@20") -> str:
+    """A validation metric by epoch; a ring marks the epoch that was kept."""
     phases = {n: [r for r in rs if "valid" in r] for n, rs in _phases(history).items()}
-    series = {n: [(r["epoch"], r["valid"]["ndcg@20"]) for r in rs] for n, rs in phases.items() if rs}
+    series = {n: [(r["epoch"], r["valid"][metric]) for r in rs] for n, rs in phases.items() if rs}
     if not series:
         return ""
     marks = [max(points, key=lambda p: p[1]) for points in series.values()]
-    return plots.lines(series, ("epoch", "NDCG@20 on noisy validation"), "Learning curves", marks)
+    return plots.lines(series, ("epoch", f"{words} on noisy validation"), "Learning curves", marks)
 
 
 def _loss_curve(history: list[dict[str, Any]]) -> str:
@@ -108,11 +154,10 @@ def _loss_curve(history: list[dict[str, Any]]) -> str:
     return plots.lines(series, ("epoch", "training loss, first epoch = 1"), "Training loss")
 
 
-def _quality_histogram(quality: np.ndarray, threshold: float) -> str:
+def _quality_histogram(quality: np.ndarray, threshold: float | None, what: str = "clicks") -> str:
     counts, edges = np.histogram(quality, bins=50, range=(0, 1))
-    return plots.histogram(
-        counts.tolist(), edges.tolist(), ("label quality (1 = clean)", "clicks"), "Label quality", threshold
-    )
+    words = ("label quality (1 = clean)", what)
+    return plots.histogram(counts.tolist(), edges.tolist(), words, "Label quality", threshold)
 
 
 def _most_noise(issues: pa.Table, column: str) -> list[dict[str, Any]]:

@@ -109,6 +109,50 @@ def histogram(
     return canvas.done()
 
 
+def heat_map(values: Sequence[Sequence[float]], names: Sequence[str], labels: tuple[str, str], title: str) -> str:
+    """A square of shares; each row a true class, each column what it is labelled."""
+    count = len(names)
+    left = 18 + 6.6 * min(12, max(len(name) for name in names))
+    cell = max(6.0, min(34.0, (560 - left) / count))
+    wide, tall = left + cell * count + 8, cell * count + left + 30
+    parts = [
+        f'<svg class="plot" viewBox="0 0 {wide:.0f} {tall:.0f}" role="img" aria-label="{escape(title)}" '
+        'xmlns="http://www.w3.org/2000/svg">'
+    ]
+    size = min(11.0, cell * 0.42)
+    for r, row in enumerate(values):
+        y = 20 + r * cell
+        if cell >= 10:
+            parts.append(
+                f'<text class="tick" x="{left - 5:.1f}" y="{y + cell * 0.65:.1f}" text-anchor="end">'
+                f"{escape(names[r][:12])}</text>"
+            )
+        for c, value in enumerate(row):
+            x = left + c * cell
+            parts.append(
+                f'<rect class="heat" x="{x:.1f}" y="{y:.1f}" width="{cell - 1:.1f}" height="{cell - 1:.1f}" '
+                f'fill-opacity="{0.04 + 0.96 * value:.3f}"><title>{escape(names[r])} labelled {escape(names[c])}: '
+                f"{value:.3f}</title></rect>"
+            )
+            if cell >= 20:
+                kind = "onheat" if value > 0.5 else "tick"
+                shown = "" if value < 0.005 else f"{value:.2f}".lstrip("0")
+                parts.append(
+                    f'<text class="{kind}" style="font-size:{size:.1f}px" x="{x + cell / 2:.1f}" '
+                    f'y="{y + cell * 0.62:.1f}" text-anchor="middle">{shown}</text>'
+                )
+    if cell >= 10:
+        for c, name in enumerate(names):
+            x, y = left + (c + 0.6) * cell, 20 + count * cell + 8
+            parts.append(
+                f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="end" '
+                f'transform="rotate(-60 {x:.1f} {y:.1f})">{escape(name[:12])}</text>'
+            )
+    parts.append(f'<text class="axis" x="0" y="12">{escape(labels[0])}</text>')
+    parts.append(f'<text class="axis" x="{wide:.0f}" y="12" text-anchor="end">{escape(labels[1])}</text>')
+    return "".join(parts) + "</svg>"
+
+
 PANEL, ROW = 300, 28
 
 

@@ -1,5 +1,6 @@
 """Comparisons of methods as declarations."""
 
-from accord.studies.compare import Comparison, compare
+from accord.studies.clicks import Comparison
+from accord.studies.compare import Study, compare
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "Study", "compare"]

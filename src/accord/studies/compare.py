@@ -5,76 +5,62 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as parquet
 
-from accord import __version__
-from accord.data.benchmarks import Benchmark
-from accord.data.reading import open_table
 from accord.errors import DataError, SettingError, nearest
-from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import read_json, write_json
-from accord.methods import METHODS
-from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.significance import holm, paired_bootstrap
 from accord.training import Hook
 
 CELLS = "cells"
 ORACLE = "oracle"
 """Normal training on the truly clean rows: a reference that uses knowledge no method has."""
-NEEDS_NO_MODEL = ("popularity",)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What to compare: a log, models, methods, seeds, settings, and the truth if it is known."""
+class Cell(NamedTuple):
+    """One training of a comparison."""
 
-    log: Any
+    model: str
+    method: str
+    seed: int
+
+    @property
+    def row(self) -> str:
+        return row_name(self.model, self.method)
+
+    @property
+    def name(self) -> str:
+        return f"{self.row} seed{self.seed}".replace(" ", "-")
+
+
+class Study(ABC):
+    """What to compare. A task's own study adds its data, and says how a cell is trained and measured."""
+
     methods: Sequence[str]
-    seeds: int = 3
-    models: Sequence[str] = ("gmf",)
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of every cell; ``method.name`` sets one method's alone."""
-    truths: Sequence[Any] = ()
-    """Files with clean test pairs, or with is_noise for each click."""
-    columns: dict[str, str | None] = field(default_factory=dict)
-    valid: Any = None
-    ks: Sequence[int] = (20,)
-    known: Any = None
-    clean_log: Any = None
-    inject: float = 0.0
-    """Share of random false clicks added to training alone."""
-    protocol: dict[str, Any] = field(default_factory=dict)
-    """Written into every cell: protocol, split sizes, and the like."""
+    models: Sequence[str]
+    seeds: int
+    settings: dict[str, Any]
+    protocol: dict[str, Any]
 
-    @staticmethod
-    def of_benchmark(benchmark: Benchmark, **choices: Any) -> Comparison:
-        """A data set of the catalogue under one of its protocols."""
-        settings = {"cold_users": benchmark.cold_users} | choices.pop("settings", {})
-        return Comparison(
-            log=benchmark.train,
-            valid=benchmark.valid,
-            truths=[benchmark.test],
-            known=benchmark.known,
-            clean_log=benchmark.clean_train,
-            ks=benchmark.ks,
-            settings=settings,
-            protocol={"data": benchmark.name, "protocol": benchmark.protocol, "sizes": benchmark.sizes},
-            **choices,
-        )
+    known_methods: Iterable[str] = ()
+    needs_no_model: tuple[str, ...] = ()
+    tested: str = ""
+    """The metric of each user or example that the paired test compares."""
 
     def rows(self) -> list[tuple[str, str]]:
         """(model, method) of every row; a method that needs no model stands once."""
-        once = [("", method) for method in self.methods if method in NEEDS_NO_MODEL]
-        return once + [(m, method) for m in self.models for method in self.methods if method not in NEEDS_NO_MODEL]
+        once = [("", method) for method in self.methods if method in self.needs_no_model]
+        return once + [(m, n) for m in self.models for n in self.methods if n not in self.needs_no_model]
 
     def settings_of(self, model: str, method: str, seed: int) -> dict[str, Any]:
+        """Settings of a cell; ``method.name`` sets one method's alone."""
         trained = "normal" if method == ORACLE else method
         chosen: dict[str, Any] = {"model": model or "mf", "method": trained, "seed": seed}
         for name, value in self.settings.items():
@@ -90,34 +76,69 @@ class Comparison:
         if not self.methods or not self.models:
             raise SettingError("No methods were given; for example --methods normal,deca,deca-p.")
         for model, method in self.rows():
-            make_settings(self.settings_of(model, method, 0))
+            self.check_settings(self.settings_of(model, method, 0))
         for name in self.settings:
             owner, dot, _ = name.rpartition(".")
-            if dot and owner not in METHODS:
-                raise SettingError(f"Setting '{name}' is for an unknown method: {nearest(owner, METHODS)}")
+            if dot and owner not in self.known_methods:
+                raise SettingError(
+                    f"Setting '{name}' is for an unknown method: {nearest(owner, self.known_methods)}"
+                )
         if self.seeds < 1:
             raise SettingError("At least one seed is needed.")
-        if not 0 <= self.inject <= 10:
-            raise SettingError(f"A share of {self.inject:g} false clicks makes no sense; give for example 0.2.")
+
+    @abstractmethod
+    def check_settings(self, values: dict[str, Any]) -> Any:
+        """Settings of a cell, refused in one sentence where they are wrong."""
+
+    @abstractmethod
+    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None]) -> list[dict[str, Any]]:
+        """Train and measure some cells; metrics of each user or example go beside the cell's JSON."""
+
+    @abstractmethod
+    def inputs(self) -> list[Any]:
+        """Files and tables whose change makes a cell stale."""
+
+    def at_once(self) -> int:
+        """Cells that are trained together."""
+        return 1
+
+    def identity(self, cell: Cell) -> str:
+        """Changes when the settings or the input files do."""
+        settings = self.settings_of(*cell)
+        words = [json.dumps(settings, sort_keys=True, default=str), cell.method]
+        words += [json.dumps(self.protocol, sort_keys=True, default=str), *self.identity_words()]
+        for source in self.inputs():
+            if isinstance(source, str | os.PathLike):
+                stat = Path(source).stat() if Path(source).exists() else None
+                words.append(f"{source}:{stat.st_size if stat else 0}:{stat.st_mtime_ns if stat else 0}")
+            elif source is not None:
+                words.append(f"table of {len(source)}")
+        return hashlib.blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
+
+    def identity_words(self) -> list[str]:
+        return []
 
 
 Start = Callable[[str, int, int, int], Hook | None]
 """Told (row, seed, number, of) when a cell begins; gives the hook its training reports to."""
 
 
-def compare(study: Comparison, out: Path, start: Start | None = None) -> dict[str, Any]:
+def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, Any]:
     """Run every cell that is not done yet and summarise."""
     study.check()
-    pairs, noise = sort_truths(study.truths)
-    (out / CELLS).mkdir(parents=True, exist_ok=True)
-    cells = [(model, method, seed) for seed in range(study.seeds) for model, method in study.rows()]
-    results = []
-    for number, (model, method, seed) in enumerate(cells, 1):
-        hook = start(row_name(model, method), seed, number, len(cells)) if start else None
-        results.append(_cell(study, model, method, seed, out / CELLS, pairs, noise, hook))
-    summary = summarise(results, study)
-    if pairs is not None:
-        _add_significance(summary, study, out / CELLS)
+    folder = out / CELLS
+    folder.mkdir(parents=True, exist_ok=True)
+    cells = [Cell(model, method, seed) for seed in range(study.seeds) for model, method in study.rows()]
+    results = {cell: _done(study, cell, folder) for cell in cells}
+    todo = [cell for cell in cells if results[cell] is None]
+    for first in range(0, len(todo), study.at_once()):
+        group = todo[first : first + study.at_once()]
+        hooks = [start(c.row, c.seed, cells.index(c) + 1, len(cells)) if start else None for c in group]
+        for cell, result in zip(group, study.run(group, folder, hooks), strict=True):
+            results[cell] = _keep(study, cell, result, folder)
+    summary = summarise([result for result in results.values() if result is not None], study)
+    if study.tested and all((folder / f"{cell.name}.parquet").is_file() for cell in cells):
+        _add_significance(summary, study, folder)
     write_json(out / "compare.json", summary)
     return summary
 
@@ -126,109 +147,24 @@ def row_name(model: str, method: str) -> str:
     return f"{model} {method}".strip()
 
 
-def cell_name(model: str, method: str, seed: int) -> str:
-    return f"{row_name(model, method)} seed{seed}".replace(" ", "-")
+def _done(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
+    path = folder / f"{cell.name}.json"
+    if not path.is_file():
+        return None
+    result = read_json(path)
+    return result if result.get("identity") == study.identity(cell) else None
 
 
-def sort_truths(truths: Sequence[Any]) -> tuple[Any, Any]:
-    """(file of clean test pairs, file of clicks with is_noise), told apart by their columns."""
-    pairs = noise = None
-    for truth in truths:
-        table, _ = open_table(truth)
-        if "is_noise" in table.column_names:
-            noise = truth
-        else:
-            pairs = truth
-    return pairs, noise
-
-
-def _materials(study: Comparison, method: str, seed: int, noise: Any) -> Materials:
-    materials = Materials(study.log, study.valid, study.known, noise)
-    if study.inject:
-        share = make_settings(study.settings_of(study.models[0], "normal", seed)).valid_share
-        materials = with_false_clicks(materials, study.inject, study.columns, seed, share)
-        if method == ORACLE:
-            return clean_only(materials, None)
-    return clean_only(materials, study.clean_log) if method == ORACLE else materials
-
-
-def _cell(
-    study: Comparison, model: str, method: str, seed: int, out: Path, pairs: Any, noise: Any, hook: Hook | None
-) -> dict[str, Any]:
-    settings = study.settings_of(model, method, seed)
-    identity = _identity(study, settings, method)
-    path = out / f"{cell_name(model, method, seed)}.json"
-    if path.is_file():
-        done = read_json(path)
-        if done.get("identity") == identity:
-            return done
-    materials = _materials(study, method, seed, noise)
-    columns = study.columns if materials.log is study.log else {}
-    rec = Recommender(**settings).fit(
-        materials.log,
-        valid=materials.valid,
-        known=materials.known,
-        seen=materials.seen,
-        hook=hook,
-        **columns,
-    )
-    result = _measured(rec, study, materials, pairs, path, method)
-    result |= {"model": model, "method": method, "seed": seed, "identity": identity}
+def _keep(study: Study, cell: Cell, result: dict[str, Any], folder: Path) -> dict[str, Any]:
+    result |= {"model": cell.model, "method": cell.method, "seed": cell.seed, "identity": study.identity(cell)}
+    path = folder / f"{cell.name}.json"
     draft = path.with_suffix(".tmp")
     write_json(draft, result)
     draft.replace(path)
     return result
 
 
-def _measured(
-    rec: Recommender, study: Comparison, materials: Materials, pairs: Any, path: Path, method: str
-) -> dict[str, Any]:
-    kept = rec.metrics_["validation"]
-    result: dict[str, Any] = {
-        "accord": __version__,
-        "protocol": study.protocol,
-        "uses_knowledge": method == ORACLE,
-        "inject": study.inject,
-        "settings": rec.settings.model_dump(),
-        "selection": _selection(rec),
-        "search_budget": "none: the settings as given",
-        "validation": kept,
-        "seconds": rec.metrics_["train_seconds"],
-        "epochs": rec.metrics_["epochs"],
-        "metrics": {"valid ndcg@20": list(kept.values())[-1].get("ndcg@20", float("nan"))},
-    }
-    if pairs is not None:
-        ranked = rec.evaluate_users(pairs, k=study.ks)
-        parquet.write_table(ranked.table(), path.with_suffix(".parquet"))
-        result["ranking"] = ranked.means()
-        wanted = ("ndcg", "recall")
-        result["metrics"] |= {n: v for n, v in result["ranking"].items() if n.split("@")[0] in wanted}
-    if materials.noise is not None and method != ORACLE:
-        result["detection"] = rec.evaluate_issues(materials.noise)
-        result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
-    return result
-
-
-def _selection(rec: Recommender) -> str:
-    if rec.settings.restore == "last":
-        return "none, the last epoch"
-    return f"best epoch by NDCG@20 on held-out clicks ({rec.notes_['split']})"
-
-
-def _identity(study: Comparison, settings: dict[str, Any], method: str) -> str:
-    """Changes when the settings or the input files do."""
-    words = [json.dumps(settings, sort_keys=True, default=str), json.dumps(list(study.ks)), method]
-    words += [str(study.inject), json.dumps(study.protocol, sort_keys=True)]
-    for source in [study.log, study.valid, *study.truths]:
-        if isinstance(source, str | os.PathLike):
-            stat = Path(source).stat() if Path(source).exists() else None
-            words.append(f"{source}:{stat.st_size if stat else 0}:{stat.st_mtime_ns if stat else 0}")
-        elif source is not None:
-            words.append(f"table of {len(source)}")
-    return hashlib.blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
-
-
-def summarise(results: list[dict[str, Any]], study: Comparison) -> dict[str, Any]:
+def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
     """Mean and standard deviation over the seeds for each row and metric."""
     if not results:
         raise DataError("Nothing to compare: no methods were given.")
@@ -240,7 +176,7 @@ def summarise(results: list[dict[str, Any]], study: Comparison) -> dict[str, Any
         for name in own[0]["metrics"]:
             values = [r["metrics"][name] for r in own]
             row["metrics"][name] = {"mean": fmean(values), "std": stdev(values) if len(values) > 1 else 0.0}
-        if "detection" in own[0]:
+        if "by_kind" in own[0].get("detection", {}):
             kinds = own[0]["detection"]["by_kind"]
             row["auc_by_kind"] = {k: fmean(r["detection"]["by_kind"][k] for r in own) for k in kinds}
         rows.append(row)
@@ -251,26 +187,26 @@ def summarise(results: list[dict[str, Any]], study: Comparison) -> dict[str, Any
         **study.protocol,
         "rows": rows,
     }
-    detected = [r for r in results if "detection" in r]
+    detected = [r for r in results if "popularity_by_kind" in r.get("detection", {})]
     if detected:
         summary["popularity_auc_by_kind"] = detected[0]["detection"]["popularity_by_kind"]
     return summary
 
 
-def _add_significance(summary: dict[str, Any], study: Comparison, cells: Path) -> None:
+def _add_significance(summary: dict[str, Any], study: Study, cells: Path) -> None:
     """p-value of each row's difference from normal of the same model, Holm-corrected over the table."""
-    metric = f"ndcg@{max(study.ks)}"
 
-    def per_user(model: str, method: str) -> np.ndarray:
-        files = [cells / f"{cell_name(model, method, seed)}.parquet" for seed in range(study.seeds)]
-        return np.stack([np.asarray(parquet.read_table(file, columns=[metric])[metric]) for file in files])
+    def measured(model: str, method: str) -> np.ndarray:
+        files = [cells / f"{Cell(model, method, seed).name}.parquet" for seed in range(study.seeds)]
+        columns = [parquet.read_table(file, columns=[study.tested])[study.tested] for file in files]
+        return np.stack([np.asarray(column, float) for column in columns])
 
     tested = []
     for row in summary["rows"]:
         base = row["model"] or study.models[0]
         if row["method"] != "normal" and (base, "normal") in study.rows():
-            ours, theirs = per_user(row["model"], row["method"]), per_user(base, "normal")
+            ours, theirs = measured(row["model"], row["method"]), measured(base, "normal")
             if ours.shape == theirs.shape:
                 tested.append((row, paired_bootstrap(ours, theirs)))
     for (row, p), corrected in zip(tested, holm([p for _, p in tested]), strict=True):
-        row["against_normal"] = {"metric": metric, "p": p, "p_holm": corrected}
+        row["against_normal"] = {"metric": study.tested, "p": p, "p_holm": corrected}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -71,8 +71,13 @@ class Wrapped(nn.Module):
         return self.outputs(inputs)[1]
 
 
-def batch_norm(channels: int) -> nn.BatchNorm2d:
+class Norm(nn.BatchNorm2d):
     """Batch norm without its count of batches, which costs a kernel a layer and is used by no average here."""
-    layer = nn.BatchNorm2d(channels)
-    layer.num_batches_tracked = None
-    return layer
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels)
+        self.num_batches_tracked = None
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+        # Weights from a plain file carry no version; without one, torch would put the count back.
+        super()._load_from_state_dict(state_dict, prefix, {"version": 2}, *rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from accord.models.vision.backbone import Backbone, batch_norm
+from accord.models.vision.backbone import Backbone, Norm
 
 
 class ConvNet(Backbone):
@@ -18,11 +18,11 @@ class ConvNet(Backbone):
             raise ValueError(f"images of {shape[1]}×{shape[2]} pixels are too small for two poolings")
         self.convolutions = nn.Sequential(
             nn.Conv2d(channels, 32, 3, padding=1, bias=False),
-            batch_norm(32),
+            Norm(32),
             nn.ReLU(inplace=True),
             nn.MaxPool2d(2),
             nn.Conv2d(32, 64, 3, padding=1, bias=False),
-            batch_norm(64),
+            Norm(64),
             nn.ReLU(inplace=True),
             nn.MaxPool2d(2),
         )

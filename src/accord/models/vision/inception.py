@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accord.models.vision.backbone import Backbone, batch_norm
+from accord.models.vision.backbone import Backbone, Norm
 
 
 class Convolution(nn.Module):
@@ -15,7 +15,7 @@ class Convolution(nn.Module):
     def __init__(self, before: int, channels: int, size: int) -> None:
         super().__init__()
         self.weight_layer = nn.Conv2d(before, channels, size, padding=size // 2, bias=False)
-        self.norm = batch_norm(channels)
+        self.norm = Norm(channels)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return F.relu(self.norm(self.weight_layer(inputs)), inplace=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accord.models.vision.backbone import Backbone, batch_norm
+from accord.models.vision.backbone import Backbone, Norm
 
 
 class Block(nn.Module):
@@ -14,9 +14,9 @@ class Block(nn.Module):
     def __init__(self, before: int, channels: int, stride: int) -> None:
         super().__init__()
         self.first = nn.Conv2d(before, channels, 3, stride, 1, bias=False)
-        self.first_norm = batch_norm(channels)
+        self.first_norm = Norm(channels)
         self.second = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
-        self.second_norm = batch_norm(channels)
+        self.second_norm = Norm(channels)
         self.stride, self.added = stride, channels - before
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ class ResNet32(Backbone):
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
         super().__init__(64, classes)
         self.stem = nn.Conv2d(shape[0], 16, 3, 1, 1, bias=False)
-        self.stem_norm = batch_norm(16)
+        self.stem_norm = Norm(16)
         blocks, before = [], 16
         for channels, stride in ((16, 1), (32, 2), (64, 2)):
             for k in range(5):

@@ -1,0 +1,155 @@
+"""Labelled examples from files: a table with a label column, or a folder of images with a file of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from accord.data.ids import pc
+from accord.data.reading import TextFile, open_table
+from accord.errors import DataError, nearest
+
+FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
+LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
+Tick = Callable[[int, int], None]
+"""Told images read and images in all."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Examples, their labels as they were written, and what is known of them."""
+
+    inputs: np.ndarray
+    labels: np.ndarray
+    names: np.ndarray | None = None
+    """File names of images."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Where they came from, in words that are stored with a run."""
+
+
+def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str, ...] = ()) -> Labelled:
+    """Numbers in every column but the label's."""
+    opened, place = open_table(source)
+    table: pa.Table = opened.read() if isinstance(opened, TextFile) else opened
+    label = _column(table.column_names, label, LABEL_NAMES, "label", place)
+    for name in ignore:
+        if name not in table.column_names:
+            raise DataError(f"No column '{name}' in {place} to ignore: {nearest(name, table.column_names)}")
+    names = [name for name in table.column_names if name != label and name not in ignore]
+    if not names or table.num_rows == 0:
+        raise DataError(f"{place} has no columns of numbers beside '{label}', or no rows.".capitalize())
+    inputs = np.stack([_numbers(table[name], name, place) for name in names], 1)
+    notes = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
+    return Labelled(inputs, _labels(table[label], label, place), None, notes)
+
+
+def read_image_folder(
+    folder: Path, labels: Any, *, label: str | None = None, size: int | None = None, tick: Tick | None = None
+) -> Labelled:
+    """The images that a file of labels names, all of one size; gray if all are, else in colour."""
+    if not folder.is_dir():
+        raise DataError(f"'{folder}' is no folder of images.")
+    opened, place = open_table(labels)
+    table: pa.Table = opened.read() if isinstance(opened, TextFile) else opened
+    label = _column(table.column_names, label, LABEL_NAMES, "label", place)
+    file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", place)
+    names = [str(name) for name in table[file].to_pylist()]
+    if not names:
+        raise DataError(f"{place} names no images.".capitalize())
+    pixels = _read_images(folder, names, size, tick)
+    notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
+    return Labelled(pixels, _labels(table[label], label, place), np.array(names), notes)
+
+
+def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: str, place: str) -> str:
+    if given is not None:
+        if given not in names:
+            raise DataError(f"No column '{given}' in {place} for the {what}: {nearest(given, names)}")
+        return given
+    folded = {name.lower(): name for name in reversed(names)}
+    found = next((folded[n] for n in usual if n in folded), None)
+    if found is None:
+        raise DataError(
+            f"No {what} column found in {place} (it has {', '.join(names)}); "
+            + ("name it with --label COLUMN." if what == "label" else "call it 'file'.")
+        )
+    return found
+
+
+def _numbers(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    try:
+        values = np.asarray(column.cast(pa.float64()), np.float64)
+    except pa.ArrowException as error:
+        raise DataError(
+            f"Column '{name}' of {place} holds text; turn it into numbers, or leave it out with --ignore {name}."
+        ) from error
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0]) + 1
+        raise DataError(
+            f"Column '{name}' of {place} has {int(bad.sum())} missing or infinite value(s), the first in data row "
+            f"{row}; fill them in, or leave it out with --ignore {name}."
+        )
+    return values.astype(np.float32)
+
+
+def _labels(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
+    if column.null_count:
+        row = pc.index(pc.is_null(column.combine_chunks()), True).as_py() + 1
+        raise DataError(
+            f"{column.null_count} label(s) are missing in column '{name}' of {place} (the first in data row {row})."
+        )
+    if pa.types.is_floating(column.type):
+        values = np.asarray(column, np.float64)
+        if not (values == np.round(values)).all():
+            raise DataError(f"Column '{name}' of {place} holds fractions; labels are names or whole numbers.")
+        return values.astype(np.int64)
+    if pa.types.is_integer(column.type):
+        return np.asarray(column).astype(np.int64)
+    values = np.array([str(value) for value in column.to_pylist()])
+    blank = np.flatnonzero(values == "")
+    if len(blank):
+        raise DataError(f"A label is missing in column '{name}' of {place}, data row {int(blank[0]) + 1}.")
+    whole = all(v.isdecimal() and (v == "0" or not v.startswith("0")) and len(v) < 18 for v in np.unique(values))
+    return values.astype(np.int64) if whole else values
+
+
+def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | None) -> np.ndarray:
+    from PIL import Image, UnidentifiedImageError
+
+    home, read = folder.resolve(), []
+    for k, name in enumerate(names):
+        path = (folder / name).resolve()
+        if not path.is_relative_to(home):
+            raise DataError(f"'{name}' leads out of '{folder}'; name images inside the folder.")
+        try:
+            with Image.open(path) as image:
+                plain = image.convert("L" if image.mode in ("1", "L", "I;16") else "RGB")
+                read.append(np.asarray(plain.resize((size, size)) if size else plain))
+        except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError) as error:
+            reason = "it is not there" if not path.exists() else "it is no image, or damaged"
+            raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
+        if tick is not None:
+            tick(k + 1, len(names))
+    return _alike(read, names)
+
+
+def _alike(images: list[np.ndarray], names: list[str]) -> np.ndarray:
+    sizes = {image.shape[:2] for image in images}
+    if len(sizes) > 1:
+        other = next(k for k, image in enumerate(images) if image.shape[:2] != images[0].shape[:2])
+        first, second = (f"{images[k].shape[1]}×{images[k].shape[0]}" for k in (0, other))
+        raise DataError(
+            f"Images differ in size ('{names[0]}' is {first}, '{names[other]}' is {second}); give --size N."
+        )
+    if any(image.ndim == 3 for image in images):
+        images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, 2) for image in images]
+        return np.stack(images)
+    return np.stack(images)[..., None]

@@ -1,0 +1,420 @@
+"""3×3 convolutions of few channels, as Triton kernels.
+
+ResNet-32 for small images is made of 3×3 convolutions of 16, 32 and 64 channels. They do little arithmetic per
+byte, and cuDNN's kernels, made for wide layers, take several times as long as the memory traffic asks for. Here
+a convolution is an implicit matrix product over NHWC memory: a program takes a run of pixels, reads the rows of
+their neighbours straight from the cache, and multiplies them by the weights. The gradient with respect to the
+input is the same kernel with the taps turned round. The gradient with respect to the weights is one product per
+program over its share of the pixels, with the three columns of taps side by side on one axis and the three rows
+of taps on the other; the programs' partial sums are then added in a fixed order. There are no atomic operations:
+the same inputs give the same bytes.
+
+Convolution, input gradient and weight gradient are the three derivatives of one trilinear form, so each is an
+autograd function whose derivatives are the other two. That gives `torch.func.jvp`, and derivatives of any order.
+`vmap` is not supported.
+
+Triton compiles a kernel at its first call for a shape, so, before CUDA graph capture, run each shape once.
+"""
+
+# Triton may be missing, and what it makes of a function, pyright cannot see:
+# pyright: reportPossiblyUnboundVariable=false, reportIndexIssue=false
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.grad import conv2d_input, conv2d_weight
+
+try:
+    import triton  # pyright: ignore[reportMissingImports]
+    import triton.language as tl  # pyright: ignore[reportMissingImports]
+except ImportError:  # as on a machine without CUDA
+    triton = None
+
+
+class ConvTiles(NamedTuple):
+    """How the convolution and the input gradient are cut up. The loop over taps is unrolled: it has no stages."""
+
+    block: int  # pixels per program
+    out: int  # output channels per program, at most
+    fuse: bool  # one product for the three taps of a row (a quarter of it is padding), rather than three
+    warps: int
+
+
+class WeightTiles(NamedTuple):
+    """How the weight gradient is cut up."""
+
+    block: int  # pixels per step
+    programs: int  # parts into which the pixels are split, at most
+    rows: bool  # all three rows of taps in one program, rather than a program each
+    columns: bool  # the same for the columns of taps
+    warps: int
+    stages: int  # 1: the next step is read into registers, through L1; more: asynchronous copies, past L1
+
+
+# Block sizes by the larger of the two channel counts.
+CONV_TILES: dict[int, ConvTiles] = {
+    16: ConvTiles(128, 16, True, 4),
+    32: ConvTiles(64, 32, False, 4),
+    64: ConvTiles(64, 32, False, 4),
+}
+WEIGHT_TILES: dict[int, WeightTiles] = {
+    16: WeightTiles(64, 320, True, True, 4, 1),
+    32: WeightTiles(64, 100, True, True, 8, 1),
+    64: WeightTiles(64, 25, False, False, 4, 1),
+}
+# The channel counts for which each kernel is used here; for the others that part is left to PyTorch.
+OWN: dict[str, set[int]] = {"forward": {16}, "input": {16}, "weight": {16, 32, 64}}
+SUPPORTED = frozenset({16, 32, 64})
+# The channel counts for which `available` says yes.
+GAINS: set[int] = {16, 32, 64}
+
+if triton is not None:
+
+    @triton.jit
+    def _tap(
+        ptr, pixel, row, column, live, DOWN: tl.constexpr, RIGHT: tl.constexpr,
+        C: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
+    ):  # fmt: skip
+        """The channels of each pixel's neighbour, nought outside the image: [pixels, C]."""
+        mask = live & (row + DOWN >= 0) & (row + DOWN < H) & (column + RIGHT >= 0) & (column + RIGHT < W)
+        offset = (pixel + (DOWN * W + RIGHT))[:, None] * C + tl.arange(0, C)[None, :]
+        return tl.load(ptr + offset, mask=mask[:, None], other=0.0)
+
+    @triton.jit
+    def _taps(ptr, pixel, row, column, live, DOWN: tl.constexpr, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr):
+        """The left neighbour, the one between and the right one, in the row `DOWN` below."""
+        left = _tap(ptr, pixel, row, column, live, DOWN, -1, C, H, W)
+        middle = _tap(ptr, pixel, row, column, live, DOWN, 0, C, H, W)
+        right = _tap(ptr, pixel, row, column, live, DOWN, 1, C, H, W)
+        return left, middle, right
+
+    @triton.jit
+    def _beside(ptr, pixel, column, live, C: tl.constexpr, W: tl.constexpr):
+        """Left neighbour, pixel, right neighbour and noughts, side by side: [pixels, 4 C].
+
+        The three lie one after another in memory, so a row of the block is one run of it.
+        """
+        lane = tl.arange(0, 4 * C)
+        at = column[:, None] + (lane // C - 1)[None, :]
+        mask = live[:, None] & (at >= 0) & (at < W) & (lane < 3 * C)[None, :]
+        return tl.load(ptr + ((pixel - 1)[:, None] * C + lane[None, :]), mask=mask, other=0.0)
+
+    @triton.jit
+    def _stacked(ptr, pixel, row, live, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr):
+        """Lower neighbour, pixel, upper neighbour and noughts, side by side: [pixels, 4 C]."""
+        lane = tl.arange(0, 4 * C)
+        down = 1 - lane // C
+        at = row[:, None] + down[None, :]
+        mask = live[:, None] & (at >= 0) & (at < H) & (lane < 3 * C)[None, :]
+        offset = (pixel[:, None] + (down * W)[None, :]) * C + (lane % C)[None, :]
+        return tl.load(ptr + offset, mask=mask, other=0.0)
+
+    @triton.jit
+    def _weights(
+        ptr, out, KH: tl.constexpr, KW: tl.constexpr, C: tl.constexpr,
+        S_IN: tl.constexpr, S_OUT: tl.constexpr, S_H: tl.constexpr, S_W: tl.constexpr, FLIP: tl.constexpr,
+    ):  # fmt: skip
+        """The weights of one tap: [C, out]."""
+        base = (2 - KH) * S_H + (2 - KW) * S_W if FLIP else KH * S_H + KW * S_W
+        return tl.load(ptr + (base + tl.arange(0, C)[:, None] * S_IN + out[None, :] * S_OUT))
+
+    @triton.jit
+    def _weights_beside(
+        ptr, out, KH: tl.constexpr, C: tl.constexpr,
+        S_IN: tl.constexpr, S_OUT: tl.constexpr, S_H: tl.constexpr, S_W: tl.constexpr, FLIP: tl.constexpr,
+    ):  # fmt: skip
+        """The weights of a row of taps, and noughts, one below another: [4 C, out]."""
+        lane = tl.arange(0, 4 * C)
+        kw = 2 - lane // C if FLIP else lane // C
+        base = (2 - KH) * S_H if FLIP else KH * S_H
+        offset = base + (kw * S_W + (lane % C) * S_IN)[:, None] + out[None, :] * S_OUT
+        # The padding must be read as nought: what lies there could be a NaN, and NaN × 0 is no nought.
+        return tl.load(ptr + offset, mask=(lane < 3 * C)[:, None], other=0.0)
+
+    @triton.jit
+    def _conv_kernel(
+        x, w, y, total,
+        H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,  # noqa: E741
+        S_IN: tl.constexpr, S_OUT: tl.constexpr, S_H: tl.constexpr, S_W: tl.constexpr, FLIP: tl.constexpr,
+        BLOCK: tl.constexpr, OUT: tl.constexpr, FUSE: tl.constexpr,
+    ):  # fmt: skip
+        """A block of pixels and a block of output channels of the convolution."""
+        pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        live = pixel < total
+        row, column = (pixel // W) % H, pixel % W
+        out = tl.program_id(1) * OUT + tl.arange(0, OUT)
+        acc = tl.zeros((BLOCK, OUT), tl.float32)
+        # Reads come before products: the compiler moves no read across the barriers that a product brings.
+        if FUSE:
+            a0 = _beside(x, pixel - W, column, live & (row > 0), C, W)
+            a1 = _beside(x, pixel, column, live, C, W)
+            a2 = _beside(x, pixel + W, column, live & (row < H - 1), C, W)
+            b0 = _weights_beside(w, out, 0, C, S_IN, S_OUT, S_H, S_W, FLIP)
+            b1 = _weights_beside(w, out, 1, C, S_IN, S_OUT, S_H, S_W, FLIP)
+            b2 = _weights_beside(w, out, 2, C, S_IN, S_OUT, S_H, S_W, FLIP)
+            acc = tl.dot(a0, b0, acc, input_precision="ieee")
+            acc = tl.dot(a1, b1, acc, input_precision="ieee")
+            acc = tl.dot(a2, b2, acc, input_precision="ieee")
+        else:
+            a0, a1, a2 = _taps(x, pixel, row, column, live, -1, C, H, W)
+            for kh in tl.static_range(3):
+                b0 = _weights(w, out, kh, 0, C, S_IN, S_OUT, S_H, S_W, FLIP)
+                b1 = _weights(w, out, kh, 1, C, S_IN, S_OUT, S_H, S_W, FLIP)
+                b2 = _weights(w, out, kh, 2, C, S_IN, S_OUT, S_H, S_W, FLIP)
+                c0, c1, c2 = a0, a1, a2
+                if kh < 2:  # the next row is on its way while this one is multiplied
+                    a0, a1, a2 = _taps(x, pixel, row, column, live, kh, C, H, W)
+                acc = tl.dot(c0, b0, acc, input_precision="ieee")
+                acc = tl.dot(c1, b1, acc, input_precision="ieee")
+                acc = tl.dot(c2, b2, acc, input_precision="ieee")
+        tl.store(y + (pixel[:, None] * O + out[None, :]), acc.to(y.dtype.element_ty), mask=live[:, None])
+
+    @triton.jit
+    def _grad_tile(grad, pixel, kh, live, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, ROWS: tl.constexpr):
+        """The output's gradient, a row up or down by `kh`: [pixels, C], or [pixels, 4 C] for the three rows."""
+        row = (pixel // W) % H
+        if ROWS:
+            return _stacked(grad, pixel, row, live, C, H, W)
+        else:
+            at = row + 1 - kh
+            offset = (pixel + (1 - kh) * W)[:, None] * C + tl.arange(0, C)[None, :]
+            return tl.load(grad + offset, mask=(live & (at >= 0) & (at < H))[:, None], other=0.0)
+
+    @triton.jit
+    def _input_tile(x, pixel, kw, live, C: tl.constexpr, W: tl.constexpr, COLUMNS: tl.constexpr):
+        """The input, a column left or right by `kw`: [pixels, C], or [pixels, 4 C] for the three columns."""
+        column = pixel % W
+        if COLUMNS:
+            return _beside(x, pixel, column, live, C, W)
+        else:
+            at = column + kw - 1
+            offset = (pixel + kw - 1)[:, None] * C + tl.arange(0, C)[None, :]
+            return tl.load(x + offset, mask=(live & (at >= 0) & (at < W))[:, None], other=0.0)
+
+    @triton.jit
+    def _weight_kernel(
+        grad, x, part, total,
+        H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,  # noqa: E741
+        STEPS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
+    ):  # fmt: skip
+        """A program's share of the weight gradient, laid out as the weights are in channels-last memory.
+
+        The weight at (kh, kw) meets the input at a pixel's column + kw - 1 and the output's gradient at its row
+        + 1 - kh: shifting the one along columns and the other along rows takes all nine taps in one product.
+        """
+        M: tl.constexpr = 4 * O if ROWS else O
+        N: tl.constexpr = 4 * C if COLUMNS else C
+        kh, kw = tl.program_id(1), tl.program_id(2)
+        first = tl.program_id(0) * (STEPS * BLOCK)
+        end = tl.minimum(first + STEPS * BLOCK, total)
+        pixel = first + tl.arange(0, BLOCK)
+        acc = tl.zeros((M, N), tl.float32)
+        if AHEAD:
+            a = _grad_tile(grad, pixel, kh, pixel < end, O, H, W, ROWS)
+            b = _input_tile(x, pixel, kw, pixel < end, C, W, COLUMNS)
+            for _ in range(STEPS):
+                pixel += BLOCK
+                next_a = _grad_tile(grad, pixel, kh, pixel < end, O, H, W, ROWS)
+                next_b = _input_tile(x, pixel, kw, pixel < end, C, W, COLUMNS)
+                acc = tl.dot(tl.trans(a), b, acc, input_precision="ieee")
+                a, b = next_a, next_b
+        else:
+            for _ in range(STEPS):
+                a = _grad_tile(grad, pixel, kh, pixel < end, O, H, W, ROWS)
+                b = _input_tile(x, pixel, kw, pixel < end, C, W, COLUMNS)
+                acc = tl.dot(tl.trans(a), b, acc, input_precision="ieee")
+                pixel += BLOCK
+        m, n = tl.arange(0, M), tl.arange(0, N)
+        # A row of the product is (kh, o), a column (kw, c); without fusion the program's own tap comes instead.
+        m_offset = (m % O) * (9 * C) + (m // O if ROWS else kh) * (3 * C)
+        n_offset = n if COLUMNS else kw * C + n
+        mask = (m < 3 * O)[:, None] & (n < 3 * C)[None, :]
+        base = part + tl.program_id(0) * (9 * C * O)
+        tl.store(base + (m_offset[:, None] + n_offset[None, :]), acc, mask=mask)
+
+    @triton.jit
+    def _sum_kernel(part, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+        """Sums over rows, in an order fixed by the block's shape."""
+        row = tl.arange(0, ROWS)
+        column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+        mask = (row < rows)[:, None] & (column < columns)[None, :]
+        block = tl.load(part + (row[:, None] * columns + column[None, :]), mask=mask, other=0.0)
+        tl.store(out + column, tl.sum(block, 0).to(out.dtype.element_ty), mask=column < columns)
+
+
+def available(x: Tensor, weight: Tensor, stride: int) -> bool:
+    """Whether `narrow_conv3x3` can take this convolution, and should: a padding of 1 is taken for granted."""
+    return (
+        triton is not None
+        and stride == 1
+        and x.is_cuda
+        and x.dtype == torch.bfloat16
+        and x.dim() == 4
+        and tuple(weight.shape[1:]) == (x.shape[1], 3, 3)
+        and weight.shape[0] in GAINS
+        and weight.shape[1] in GAINS
+        and x.is_contiguous(memory_format=torch.channels_last)
+        and 0 < x.numel() // x.shape[1] * max(weight.shape[:2]) < 2**31  # the kernels count in 32 bits
+        and x.device.index == torch.cuda.current_device()  # where Triton launches
+    )
+
+
+def narrow_conv3x3(x: Tensor, weight: Tensor) -> Tensor:
+    """The 3×3 convolution of stride 1 and padding 1, without bias, of `x` in channels-last memory.
+
+    `weight` may be of a wider type, as under autocast: it is cast here, and its gradient cast back.
+    """
+    if x.dim() != 4 or tuple(weight.shape[1:]) != (x.shape[1], 3, 3):
+        raise ValueError(f"no 3×3 convolution of {tuple(x.shape)} by {tuple(weight.shape)}")
+    if not SUPPORTED.issuperset(weight.shape[:2]):
+        raise ValueError(f"channels must be among {sorted(SUPPORTED)}, got {tuple(weight.shape[:2])}")
+    return _apply(_Conv, x, weight.to(x.dtype))
+
+
+def conv(x: Tensor, weight: Tensor, tiles: ConvTiles, flip: bool = False) -> Tensor:
+    """Launches the convolution; with `flip`, `x` is the output's gradient and the result the input's."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    outs, ins, s_out, s_in = *weight.shape[:2], *weight.stride()[:2]
+    if flip:
+        outs, ins, s_out, s_in = ins, outs, s_in, s_out
+    n, _, h, w = x.shape
+    y = x.new_empty((n, h, w, outs))
+    total, out = n * h * w, min(tiles.out, outs)
+    grid = (-(-total // tiles.block), outs // out)
+    _conv_kernel[grid](
+        x, weight, y, total, h, w, ins, outs, s_in, s_out, *weight.stride()[2:], flip,
+        tiles.block, out, tiles.fuse, num_warps=tiles.warps, num_stages=1,
+    )  # fmt: skip
+    return y.permute(0, 3, 1, 2)
+
+
+def weight_gradient(grad: Tensor, x: Tensor, tiles: WeightTiles) -> Tensor:
+    """Launches the weight gradient: the programs' shares, then their sum. The result is in channels-last memory."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    grad = grad.contiguous(memory_format=torch.channels_last)
+    (n, c, h, w), o = x.shape, grad.shape[1]
+    total = n * h * w
+    blocks = -(-total // tiles.block)
+    steps = -(-blocks // tiles.programs)
+    programs = -(-blocks // steps)
+    part = x.new_empty((programs, o * 9 * c), dtype=torch.float32)
+    _weight_kernel[programs, 1 if tiles.rows else 3, 1 if tiles.columns else 3](
+        grad, x, part, total, h, w, c, o, steps,
+        tiles.block, tiles.rows, tiles.columns, tiles.stages == 1, num_warps=tiles.warps, num_stages=tiles.stages,
+    )  # fmt: skip
+    out = x.new_empty((o, 3, 3, c))
+    rows = 1 << (programs - 1).bit_length()
+    columns = max(8, min(128, 4096 // rows))
+    _sum_kernel[(-(-out.numel() // columns),)](part, out, programs, out.numel(), rows, columns, num_warps=4)
+    return out.permute(0, 3, 1, 2)
+
+
+def _apply(function: type[torch.autograd.Function], a: Tensor, b: Tensor) -> Tensor:
+    result: Any = function.apply(a, b)
+    return result
+
+
+class _Bilinear(torch.autograd.Function):
+    """What the three functions share: both inputs are kept, for either mode of differentiation."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+        ctx.set_materialize_grads(False)
+
+
+def _tangent(function: type[torch.autograd.Function], ctx: Any, a_tangent: Any, b_tangent: Any) -> Any:
+    """The tangent of a bilinear function."""
+    a, b = ctx.saved_tensors
+    parts = []
+    if a_tangent is not None:
+        parts.append(_apply(function, a_tangent, b))
+    if b_tangent is not None:
+        parts.append(_apply(function, a, b_tangent))
+    return sum(parts[1:], parts[0]) if parts else None
+
+
+class _Conv(_Bilinear):
+    """(input, weight) to output."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        key = max(weight.shape[:2])
+        if key in OWN["forward"]:
+            return conv(x, weight, CONV_TILES[key])
+        return F.conv2d(x, weight, padding=1).contiguous(memory_format=torch.channels_last)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (grad,) = grads
+        if grad is None:
+            return None, None
+        x, weight = ctx.saved_tensors
+        return (
+            _apply(_InputGradient, grad, weight) if ctx.needs_input_grad[0] else None,
+            _apply(_WeightGradient, grad, x) if ctx.needs_input_grad[1] else None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _tangent(_Conv, ctx, *tangents)
+
+
+class _InputGradient(_Bilinear):
+    """(output's gradient, weight) to input's gradient."""
+
+    @staticmethod
+    def forward(grad: Tensor, weight: Tensor) -> Tensor:
+        key = max(weight.shape[:2])
+        if key in OWN["input"]:
+            return conv(grad, weight, CONV_TILES[key], flip=True)
+        size = (grad.shape[0], weight.shape[1], *grad.shape[2:])
+        result = conv2d_input(size, weight, grad, padding=1)
+        return result.contiguous(memory_format=torch.channels_last)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (back,) = grads
+        if back is None:
+            return None, None
+        grad, weight = ctx.saved_tensors
+        return (
+            _apply(_Conv, back, weight) if ctx.needs_input_grad[0] else None,
+            _apply(_WeightGradient, grad, back) if ctx.needs_input_grad[1] else None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _tangent(_InputGradient, ctx, *tangents)
+
+
+class _WeightGradient(_Bilinear):
+    """(output's gradient, input) to weight's gradient."""
+
+    @staticmethod
+    def forward(grad: Tensor, x: Tensor) -> Tensor:
+        key = max(grad.shape[1], x.shape[1])
+        if key in OWN["weight"]:
+            return weight_gradient(grad, x, WEIGHT_TILES[key])
+        result = conv2d_weight(x, (grad.shape[1], x.shape[1], 3, 3), grad, padding=1)
+        return result.contiguous(memory_format=torch.channels_last)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        (back,) = grads
+        if back is None:
+            return None, None
+        grad, x = ctx.saved_tensors
+        return (
+            _apply(_Conv, x, back) if ctx.needs_input_grad[0] else None,
+            _apply(_InputGradient, grad, back) if ctx.needs_input_grad[1] else None,
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        return _tangent(_WeightGradient, ctx, *tangents)

@@ -1,0 +1,154 @@
+"""Comparisons on click logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow.parquet as parquet
+
+from accord import __version__
+from accord.data.benchmarks import Benchmark
+from accord.data.reading import open_table
+from accord.errors import SettingError
+from accord.estimators import Recommender, make_settings
+from accord.methods import METHODS
+from accord.studies.compare import ORACLE, Cell, Study
+from accord.studies.materials import Materials, clean_only, with_false_clicks
+from accord.training import Hook
+
+
+@dataclass(frozen=True)
+class Comparison(Study):
+    """What to compare: a log, models, methods, seeds, settings, and the truth if it is known."""
+
+    log: Any
+    methods: Sequence[str]
+    seeds: int = 3
+    models: Sequence[str] = ("gmf",)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of every cell; ``method.name`` sets one method's alone."""
+    truths: Sequence[Any] = ()
+    """Files with clean test pairs, or with is_noise for each click."""
+    columns: dict[str, str | None] = field(default_factory=dict)
+    valid: Any = None
+    ks: Sequence[int] = (20,)
+    known: Any = None
+    clean_log: Any = None
+    inject: float = 0.0
+    """Share of random false clicks added to training alone."""
+    protocol: dict[str, Any] = field(default_factory=dict)
+    """Written into every cell: protocol, split sizes, and the like."""
+
+    known_methods: ClassVar[Any] = METHODS
+    needs_no_model: ClassVar[tuple[str, ...]] = ("popularity",)
+
+    @staticmethod
+    def of_benchmark(benchmark: Benchmark, **choices: Any) -> Comparison:
+        """A data set of the catalogue under one of its protocols."""
+        settings = {"cold_users": benchmark.cold_users} | choices.pop("settings", {})
+        return Comparison(
+            log=benchmark.train,
+            valid=benchmark.valid,
+            truths=[benchmark.test],
+            known=benchmark.known,
+            clean_log=benchmark.clean_train,
+            ks=benchmark.ks,
+            settings=settings,
+            protocol={"data": benchmark.name, "protocol": benchmark.protocol, "sizes": benchmark.sizes},
+            **choices,
+        )
+
+    @property
+    def tested(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return f"ndcg@{max(self.ks)}"
+
+    def check(self) -> None:
+        super().check()
+        if not 0 <= self.inject <= 10:
+            raise SettingError(f"A share of {self.inject:g} false clicks makes no sense; give for example 0.2.")
+        sort_truths(self.truths)
+
+    def check_settings(self, values: dict[str, Any]) -> Any:
+        return make_settings(values)
+
+    def inputs(self) -> list[Any]:
+        return [self.log, self.valid, *self.truths]
+
+    def identity_words(self) -> list[str]:
+        return [json.dumps(list(self.ks)), str(self.inject)]
+
+    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None]) -> list[dict[str, Any]]:
+        pairs, noise = sort_truths(self.truths)
+        return [self._run(cell, folder, pairs, noise, hook) for cell, hook in zip(cells, hooks, strict=True)]
+
+    def _run(self, cell: Cell, folder: Path, pairs: Any, noise: Any, hook: Hook | None) -> dict[str, Any]:
+        materials = self._materials(cell.method, cell.seed, noise)
+        columns = self.columns if materials.log is self.log else {}
+        rec = Recommender(**self.settings_of(*cell)).fit(
+            materials.log,
+            valid=materials.valid,
+            known=materials.known,
+            seen=materials.seen,
+            hook=hook,
+            **columns,
+        )
+        return self._measured(rec, materials, pairs, folder / f"{cell.name}.parquet", cell.method)
+
+    def _materials(self, method: str, seed: int, noise: Any) -> Materials:
+        materials = Materials(self.log, self.valid, self.known, noise)
+        if self.inject:
+            share = make_settings(self.settings_of(self.models[0], "normal", seed)).valid_share
+            materials = with_false_clicks(materials, self.inject, self.columns, seed, share)
+            if method == ORACLE:
+                return clean_only(materials, None)
+        return clean_only(materials, self.clean_log) if method == ORACLE else materials
+
+    def _measured(
+        self, rec: Recommender, materials: Materials, pairs: Any, path: Path, method: str
+    ) -> dict[str, Any]:
+        kept = rec.metrics_["validation"]
+        result: dict[str, Any] = {
+            "accord": __version__,
+            "protocol": self.protocol,
+            "uses_knowledge": method == ORACLE,
+            "inject": self.inject,
+            "settings": rec.settings.model_dump(),
+            "selection": _selection(rec),
+            "search_budget": "none: the settings as given",
+            "validation": kept,
+            "seconds": rec.metrics_["train_seconds"],
+            "epochs": rec.metrics_["epochs"],
+            "metrics": {"valid ndcg@20": list(kept.values())[-1].get("ndcg@20", float("nan"))},
+        }
+        if pairs is not None:
+            ranked = rec.evaluate_users(pairs, k=self.ks)
+            parquet.write_table(ranked.table(), path)
+            result["ranking"] = ranked.means()
+            wanted = ("ndcg", "recall")
+            result["metrics"] |= {n: v for n, v in result["ranking"].items() if n.split("@")[0] in wanted}
+        if materials.noise is not None and method != ORACLE:
+            result["detection"] = rec.evaluate_issues(materials.noise)
+            result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
+        return result
+
+
+def sort_truths(truths: Sequence[Any]) -> tuple[Any, Any]:
+    """(file of clean test pairs, file of clicks with is_noise), told apart by their columns."""
+    pairs = noise = None
+    for truth in truths:
+        table, _ = open_table(truth)
+        if "is_noise" in table.column_names:
+            noise = truth
+        else:
+            pairs = truth
+    return pairs, noise
+
+
+def _selection(rec: Recommender) -> str:
+    if rec.settings.restore == "last":
+        return "none, the last epoch"
+    return f"best epoch by NDCG@20 on held-out clicks ({rec.notes_['split']})"

@@ -1,0 +1,144 @@
+"""Comparisons on labelled examples, whose labels may be made wrong on purpose."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from accord import __version__
+from accord.data.noise import NoisyLabels, add_noise
+from accord.errors import DataError
+from accord.estimators.classifier import Classifier, fit_together
+from accord.estimators.classifier_settings import make_classifier_settings
+from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
+from accord.studies.compare import ORACLE, Cell, Study
+from accord.training import Hook, resolve_device
+
+CLEAN_EXAMPLES = 1000
+"""Examples with clean labels for the methods that learn from some; taken out before noise is added."""
+SIDE_BY_SIDE = 8
+"""Runs that share a GPU."""
+
+
+@dataclass(frozen=True)
+class LabelComparison(Study):
+    """Examples with labels, methods, models, seeds, and clean test examples to judge by."""
+
+    X: Any
+    y: Any
+    methods: Sequence[str]
+    seeds: int = 3
+    models: Sequence[str] = ("auto",)
+    settings: dict[str, Any] = field(default_factory=dict)
+    test: tuple[Any, Any] | None = None
+    """Clean examples: for the final test, and watched along the way, but never chosen by."""
+    noise: float = 0.0
+    """Share of training labels redrawn; the labels as given are then taken for the truth."""
+    noise_kind: str = "uniform"
+    source: Any = None
+    """The file the examples came from."""
+    protocol: dict[str, Any] = field(default_factory=dict)
+
+    known_methods: ClassVar[Any] = CLASSIFIER_METHODS
+    tested: ClassVar[str] = "right"
+
+    def check(self) -> None:
+        super().check()
+        needy = [m for m in self.methods if m in (*USES_CLEAN_LABELS, ORACLE)]
+        if needy and not self.noise:
+            raise DataError(f"The {needy[0]} row needs to know clean labels: give --noise, which adds known noise.")
+
+    def check_settings(self, values: dict[str, Any]) -> Any:
+        return make_classifier_settings(values)
+
+    def inputs(self) -> list[Any]:
+        return [self.source, self.y]
+
+    def identity_words(self) -> list[str]:
+        return [json.dumps([self.noise, self.noise_kind])]
+
+    def at_once(self) -> int:
+        device = resolve_device(str(self.settings.get("device", "auto")))
+        return SIDE_BY_SIDE if device.type == "cuda" else 1
+
+    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None]) -> list[dict[str, Any]]:
+        materials = [self._materials(cell) for cell in cells]
+        classifiers = [Classifier(**self.settings_of(*cell)) for cell in cells]
+        fit_together(
+            classifiers,
+            [m.inputs for m in materials],
+            [m.labels for m in materials],
+            clean=[m.clean for m in materials],
+            watch=self.test,
+            hooks=hooks,
+        )
+        measured = zip(cells, classifiers, materials, strict=True)
+        return [self._measured(*one, folder / f"{one[0].name}.parquet") for one in measured]
+
+    def _materials(self, cell: Cell) -> _Materials:
+        classes, truth = np.unique(self.y, return_inverse=True)
+        if not self.noise:
+            return _Materials(self.X, np.asarray(self.y), None, None)
+        inputs, clean = self.X, None
+        if cell.method in USES_CLEAN_LABELS:
+            count = min(CLEAN_EXAMPLES, len(truth) // 10)
+            order = np.random.default_rng([cell.seed, 0xC1EA]).permutation(len(truth))
+            apart, rest = order[:count], np.sort(order[count:])
+            clean = (self.X[apart], classes[truth[apart]])
+            inputs, truth = self.X[rest], truth[rest]
+        noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=cell.seed)
+        if cell.method == ORACLE:
+            right = ~noisy.is_noise
+            return _Materials(inputs[right], classes[truth[right]], clean, None)
+        return _Materials(inputs, classes[noisy.labels], clean, noisy)
+
+    def _measured(self, cell: Cell, clf: Classifier, materials: _Materials, path: Path) -> dict[str, Any]:
+        kept = clf.metrics_["validation"]
+        last = clf.history_[-1]
+        result: dict[str, Any] = {
+            "accord": __version__,
+            "protocol": self.protocol,
+            "uses_knowledge": cell.method == ORACLE or cell.method in USES_CLEAN_LABELS,
+            "noise": None if materials.noisy is None else materials.noisy.notes(),
+            "settings": clf.settings.model_dump(),
+            "selection": _selection(clf),
+            "search_budget": "none: the settings as given",
+            "validation": kept,
+            "seconds": clf.metrics_["train_seconds"],
+            "epochs": clf.metrics_["epochs"],
+            "history": clf.history_,
+            "metrics": {"valid accuracy": list(kept.values())[-1].get("accuracy", float("nan"))},
+        }
+        if self.test is not None:
+            right = clf.predict(self.test[0]) == np.asarray(self.test[1])
+            parquet.write_table(pa.table({"right": right}), path)
+            result["metrics"] |= {"accuracy": float(right.mean())}
+            if "watched" in last and clf.settings.method != "ensemble":
+                result["metrics"]["last accuracy"] = last["watched"]["accuracy"]
+        if materials.noisy is not None and materials.noisy.is_noise.any():
+            result["detection"] = clf.evaluate_issues(materials.noisy.is_noise)
+            result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
+        return result
+
+
+@dataclass(frozen=True)
+class _Materials:
+    """What a cell is trained on."""
+
+    inputs: Any
+    labels: np.ndarray
+    clean: tuple[Any, Any] | None
+    noisy: NoisyLabels | None
+
+
+def _selection(clf: Classifier) -> str:
+    if clf.settings.restore == "last" or not clf.settings.valid_share:
+        return "none, the last epoch"
+    return "best epoch by accuracy on held-out examples with the labels they have"
