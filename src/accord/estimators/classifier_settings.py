@@ -68,6 +68,8 @@ class ClassifierSettings(BaseModel):
     """ITLM: the share of examples kept from the second round on."""
     rounds: int = Field(default=5, ge=1)
     """ITLM: rounds that the epochs are divided into."""
+    weight_rate: float = Field(default=1e-3, gt=0)
+    """MW-Net: the step size of its weight network (the published one by default)."""
     valid_share: float = Field(default=0.1, ge=0, lt=0.9)
     """Share of the examples held out, with their noisy labels, for choosing the epoch."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -103,6 +105,7 @@ class ClassifierSettings(BaseModel):
             auxiliary=auxiliary,
             keep_share=self.keep_share,
             round_epochs=max(1, round(self.epochs / self.rounds)),
+            weight_rate=self.weight_rate,
             clean=clean,
         )
         return make_classifier_method(self.method, settings)

@@ -57,6 +57,7 @@ class ClassifierMethodSettings:
     auxiliary: str = "mlp"
     keep_share: float = 0.7
     round_epochs: int = 10
+    weight_rate: float = 1e-3
     clean: Any = None
     """Examples with trusted labels, for MW-Net alone."""
 
@@ -64,7 +65,7 @@ class ClassifierMethodSettings:
 CLASSIFIER_METHODS: dict[str, Callable[[ClassifierMethodSettings], Method]] = {
     "normal": lambda s: Normal(multiclass),
     "ensemble": lambda s: Ensemble(multiclass),
-    "mw-net": lambda s: MWNet(multiclass, s.clean),
+    "mw-net": lambda s: MWNet(multiclass, s.clean, s.weight_rate),
     "itlm": lambda s: ITLM(multiclass, s.keep_share, s.round_epochs),
     "deca": lambda s: DeCA(multiclass, s.denoising, s.auxiliary),
     "deca-p": lambda s: DeCAp(multiclass, s.denoising),

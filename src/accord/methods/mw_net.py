@@ -38,11 +38,12 @@ class MWNet(OneTarget):
     """``clean`` holds examples whose labels are trusted; rows of this method are marked as using them."""
 
     clean: Any = None
+    weight_rate: float = RATE
 
     def phases(self, build: Build) -> list[Phase]:
         target, weigh = build("target"), build("weight", "weight")
         meta = torch.optim.Adam(
-            weigh.parameters(), lr=RATE, weight_decay=DECAY, capturable=next(weigh.parameters()).is_cuda
+            weigh.parameters(), lr=self.weight_rate, weight_decay=DECAY, capturable=next(weigh.parameters()).is_cuda
         )
 
         def loss(batch: Any, clock: Clock) -> Tensor:

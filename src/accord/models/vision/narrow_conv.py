@@ -57,7 +57,7 @@ class WeightTiles(NamedTuple):
 
 # Block sizes by the larger of the two channel counts.
 CONV_TILES: dict[int, ConvTiles] = {
-    16: ConvTiles(128, 16, True, 4),
+    16: ConvTiles(128, 16, False, 4),
     32: ConvTiles(64, 32, False, 4),
     64: ConvTiles(64, 32, False, 4),
 }

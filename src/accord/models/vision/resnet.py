@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from accord.models.vision import narrow_conv
 from accord.models.vision.backbone import Backbone, Norm
+
+
+def convolve(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
+    """A 3×3 convolution: by our own kernels where they are faster, which is on a GPU in bfloat16."""
+    if narrow_conv.available(inputs, layer.weight, layer.stride[0]):
+        return narrow_conv.narrow_conv3x3(inputs, layer.weight)
+    return layer(inputs)
 
 
 class Block(nn.Module):
@@ -20,8 +28,8 @@ class Block(nn.Module):
         self.stride, self.added = stride, channels - before
 
     def forward(self, inputs: Tensor) -> Tensor:
-        x = F.relu(self.first_norm(self.first(inputs)), inplace=True)
-        x = self.second_norm(self.second(x))
+        x = F.relu(self.first_norm(convolve(self.first, inputs)), inplace=True)
+        x = self.second_norm(convolve(self.second, x))
         if self.stride != 1 or self.added:  # every second pixel, and channels of nought
             inputs = F.pad(inputs[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
         return F.relu(x + inputs, inplace=True)

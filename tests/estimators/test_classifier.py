@@ -1,0 +1,232 @@
+"""The classifier: a scikit-learn estimator that finds wrong labels, keeps its word, and can be kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+from torch import nn
+
+from accord import Classifier
+from accord.data.noise import NoisyLabels, add_noise
+from accord.errors import AccordError, DataError, SettingError
+
+QUICK: dict[str, Any] = {"epochs": 15, "batch_size": 50}
+
+
+def blobs(count: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_blobs(count, 5, centers=3, cluster_std=2.0, random_state=seed)  # pyright: ignore
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[np.ndarray, NoisyLabels, np.ndarray, np.ndarray]:
+    """Images, noisy labels, and clean test images and labels."""
+    data = load_digits()
+    images = data.images.astype(np.uint8)
+    return images[:1200], add_noise(data.target[:1200], 10, 0.4, seed=0), images[1200:], data.target[1200:]
+
+
+@pytest.fixture(scope="module")
+def fitted(digits: tuple[np.ndarray, NoisyLabels, np.ndarray, np.ndarray]) -> Classifier:
+    images, noisy, *_ = digits
+    return Classifier(model="mlp", epochs=20, seed=1).fit(images, noisy.labels)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks_pass() -> None:
+    """None is expected to fail; one that needs SciPy's array API switched on is skipped by scikit-learn."""
+    results = check_estimator(Classifier(epochs=15, batch_size=32), on_fail=None)
+    assert len(results) > 40
+    assert [r["check_name"] for r in results if r["status"] == "failed"] == []
+    assert [r["check_name"] for r in results if r["status"] == "skipped"] in ([], ["check_array_api_input"])
+
+
+def test_pipeline_cross_validation_and_grid_search() -> None:
+    X, y = blobs()
+    clf = make_pipeline(StandardScaler(), Classifier(method="normal", **QUICK))
+    assert cross_val_score(clf, X, y, cv=3).mean() > 0.9
+    search = GridSearchCV(Classifier(method="normal", **QUICK), {"learning_rate": [1e-6, 0.05]}, cv=2).fit(X, y)
+    assert search.best_params_ == {"learning_rate": 0.05}
+
+
+def test_probabilities_feed_cleanlab_unchanged(digits: Any) -> None:
+    filter_module = pytest.importorskip("cleanlab.filter", reason="cleanlab is not installed")
+    X, y = blobs()
+    noisy = add_noise(y, 3, 0.3, seed=1)
+    clf = Classifier(method="normal", **QUICK)
+    p = cross_val_predict(clf, X, noisy.labels, cv=3, method="predict_proba")
+    issues = filter_module.find_label_issues(labels=noisy.labels, pred_probs=p)
+    assert noisy.is_noise[issues].mean() > 0.7
+    assert issues[noisy.is_noise].mean() > 0.7
+
+
+def test_wrong_digits_are_found(fitted: Classifier, digits: Any) -> None:
+    _, noisy, images, labels = digits
+    table = fitted.find_label_issues()
+    names = ["index", "given_label", "predicted_label", "label_quality", "is_label_issue"]
+    assert table.column_names == names
+    quality = np.asarray(table["label_quality"])
+    assert (np.diff(quality) >= 0).all()
+    assert quality.min() >= 0
+    assert quality.max() <= 1
+    index = np.asarray(table["index"])
+    assert (np.asarray(table["given_label"]) == noisy.labels[index]).all()
+    measured = fitted.evaluate_issues(noisy.is_noise)
+    assert measured["roc_auc"] > 0.95
+    assert measured["precision"] > 0.9
+    assert fitted.evaluate(images, labels)["accuracy"] == pytest.approx(fitted.score(images, labels))
+    assert fitted.score(images, labels) > 0.8
+    assert np.asarray(fitted.find_label_issues(share=0.1)["is_label_issue"]).sum() == 120
+
+
+def test_denoising_beats_plain_training_on_noisy_digits(digits: Any) -> None:
+    """The last epoch: normal training has learned the wrong labels by heart, DeCA(p) has not."""
+    images, noisy, test, labels = digits
+    scores = {
+        method: Classifier(model="mlp", method=method, epochs=40, restore="last").fit(images, noisy.labels)
+        for method in ("normal", "deca-p")
+    }
+    accuracy = {method: clf.score(test, labels) for method, clf in scores.items()}
+    assert accuracy["deca-p"] > accuracy["normal"] + 0.1
+
+
+@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "deca", "deca-p", "mw-net"])
+def test_saved_and_loaded(method: str, tmp_path: Path) -> None:
+    X, y = blobs(120)
+    names = np.array(["ash", "birch", "cedar"])[y]
+    clean = (X[:20], names[:20]) if method == "mw-net" else None
+    clf = Classifier(method=method, epochs=3, batch_size=32).fit(X, names, clean=clean)
+    clf.save(tmp_path / "run")
+    again = Classifier.load(tmp_path / "run")
+    assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+    assert again.find_label_issues().equals(clf.find_label_issues())
+    assert set(again.predict(X)) <= {"ash", "birch", "cedar"}
+    assert again.get_params() == clf.get_params()
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["kind"] == "classifier"
+    assert np.allclose(again.noise_matrix_.sum(1), 1)
+
+
+def test_same_seed_same_bytes() -> None:
+    X, y = blobs()
+    p = [Classifier(seed=seed, **QUICK).fit(X, y).predict_proba(X) for seed in (1, 1, 2)]
+    assert np.array_equal(p[0], p[1])
+    assert not np.array_equal(p[0], p[2])
+
+
+def test_watched_examples_decide_nothing() -> None:
+    X, y = blobs()
+    plain = Classifier(**QUICK).fit(X, y)
+    watched = Classifier(**QUICK).fit(X, y, watch=(X[:50], np.roll(y[:50], 1)))
+    assert np.array_equal(plain.predict_proba(X), watched.predict_proba(X))
+    assert "watched" in watched.history_[0]
+
+
+def test_the_noise_matrix_is_learned(digits: Any) -> None:
+    images, *_ = digits
+    truth = load_digits().target[:1200]
+    pair = add_noise(truth, 10, 0.3, kind="pair", seed=3)
+    for method in ("normal", "deca-p"):
+        clf = Classifier(model="mlp", method=method, epochs=20).fit(images, pair.labels)
+        off = clf.noise_matrix_ - np.diag(np.diag(clf.noise_matrix_))
+        followed = (off.argmax(1) == (np.arange(10) + 1) % 10).mean()
+        assert followed >= 0.8, method
+
+
+class Own(nn.Module):
+    def __init__(self, columns: int, classes: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(columns, 16), nn.ReLU())
+        self.last = nn.Linear(16, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.body(x))
+
+
+def test_a_model_of_ones_own(tmp_path: Path) -> None:
+    X, y = blobs()
+
+    def make(shape: tuple[int, ...], classes: int) -> nn.Module:
+        return Own(shape[0], classes)
+
+    for model in (Own(5, 3), make):
+        clf = Classifier(model=model, features="body", **QUICK).fit(X, y)
+        assert clf.score(X, y) > 0.8
+    clf.save(tmp_path / "own")
+    again = Classifier.load(tmp_path / "own", model=make, features="body")
+    assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
+    with pytest.raises(DataError, match="model of your own"):
+        Classifier.load(tmp_path / "own")
+    with pytest.raises(SettingError, match="its linear layers are body.0, last"):
+        Classifier(model=Own(5, 3)).fit(X, y)
+    with pytest.raises(SettingError, match="did you mean 'body'"):
+        Classifier(model=Own(5, 3), features="bodi").fit(X, y)
+    with pytest.raises(SettingError, match="4 logits for 3 classes"):
+        Classifier(model=Own(5, 4), features="body").fit(X, y)
+
+
+def test_images_in_every_usual_form() -> None:
+    rng = np.random.default_rng(0)
+    gray, colour = rng.integers(0, 255, (40, 8, 8)), rng.integers(0, 255, (40, 8, 8, 3))
+    y = np.arange(40) % 2
+    for images, shape in ((gray, (8, 8, 1)), (colour, (8, 8, 3)), (colour.transpose(0, 3, 1, 2), (8, 8, 3))):
+        clf = Classifier(method="normal", epochs=1).fit(images, y)
+        assert clf.shape_ == shape
+        assert clf.model_ == "convnet"
+        assert clf.predict(images).shape == (40,)
+    with pytest.raises(DataError, match=r"\(8, 8, 1\)"):
+        clf.predict(gray)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"model": "resnt32"}, "did you mean 'resnet32'"),
+        ({"method": "decap"}, "did you mean 'deca-p'"),
+        ({"epochs": 0}, "greater than or equal to 1"),
+        ({"c1": (1.0, 2.0)}, "2 numbers for 3 classes"),
+        ({"model": "resnet32"}, "is for images"),
+        ({"method": "mw-net"}, "clean"),
+    ],
+)
+def test_bad_settings_are_one_sentence(settings: dict[str, Any], words: str) -> None:
+    X, y = blobs(60)
+    with pytest.raises(AccordError, match=words):
+        Classifier(**settings).fit(X, y)
+
+
+def test_unknown_settings_are_named() -> None:
+    with pytest.raises(SettingError, match="did you mean 'epochs'"):
+        Classifier(epoch=3)
+
+
+def test_bad_inputs_are_refused() -> None:
+    X, y = blobs(60)
+    with pytest.raises(DataError, match="one class"):
+        Classifier().fit(X, np.zeros(60))
+    with pytest.raises(DataError, match="one for each"):
+        Classifier().fit(np.zeros((5, 8, 8)), [0, 1])
+    clf = Classifier(method="normal", epochs=1).fit(X, y)
+    with pytest.raises(DataError, match="none of the 3 classes"):
+        clf.evaluate(X, y + 7)
+    with pytest.raises(DataError, match="60 examples"):
+        clf.evaluate_issues([True])
+
+
+def test_damaged_runs_are_refused(tmp_path: Path) -> None:
+    X, y = blobs(60)
+    clf = Classifier(method="normal", epochs=1).fit(X, y)
+    for name, content in (("weights.safetensors", b"x"), ("labels.parquet", b"x"), ("config.json", b"{")):
+        clf.save(tmp_path / name)
+        (tmp_path / name / name).write_bytes(content)
+        with pytest.raises(DataError, match="fit it again|fit the run again|cannot be read"):
+            Classifier.load(tmp_path / name)

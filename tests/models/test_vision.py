@@ -1,0 +1,94 @@
+"""Classifier networks: shapes, features, and the noise model against its plain form."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from accord.models import CLASSIFIERS, MLP, NoiseModel, ResNet32, Wrapped
+from accord.models import noise_model as noise_module
+from accord.models.vision.inception import InceptionBlock
+
+
+@pytest.mark.parametrize("name", list(CLASSIFIERS))
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 28, 28)])
+def test_every_model_gives_logits_made_of_its_features(name: str, shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    network = CLASSIFIERS[name](shape, 7).eval()
+    inputs = torch.randn(3, *shape)
+    features, logits = network.outputs(inputs)
+    assert features.shape == (3, network.width)
+    assert torch.equal(logits, network.head(features))
+    assert torch.equal(logits, network(inputs))
+    logits.sum().backward()
+    assert all(p.grad is not None for p in network.parameters())
+
+
+def test_resnet32_has_its_published_size() -> None:
+    """0.46 M parameters (He et al., Table 6), with shortcuts that have none."""
+    assert sum(p.numel() for p in ResNet32((3, 32, 32), 10).parameters()) == 464_154
+    strides = [layer.stride for layer in ResNet32((3, 32, 32), 10).modules() if isinstance(layer, nn.Conv2d)]
+    assert len(strides) == 31
+    assert strides.count((2, 2)) == 2
+
+
+def test_the_mlp_reads_tables() -> None:
+    layers = [layer for layer in MLP((5,), 3).modules() if isinstance(layer, nn.Linear)]
+    assert [layer.in_features for layer in layers] == [256, 5, 256, 256]  # the head, then the hidden layers
+
+
+def test_inception_joins_four_branches() -> None:
+    block = InceptionBlock(8, 4, 6, 2, 3).eval()
+    x = torch.randn(2, 8, 9, 9)
+    joined = block(x)
+    assert joined.shape == (2, 15, 9, 9)
+    assert torch.equal(joined[:, 4:10], block.three(x))
+    sizes = {layer.kernel_size for layer in block.modules() if isinstance(layer, nn.Conv2d)}
+    assert sizes == {(1, 1), (3, 3), (5, 5)}
+
+
+class Own(nn.Module):
+    """A network that knows nothing of accord."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(4, 6), nn.ReLU())
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.body(x))
+
+
+def test_any_module_gives_its_features_by_a_layer_or_a_callable() -> None:
+    torch.manual_seed(0)
+    own, x = Own(), torch.randn(5, 4)
+    for layer in ("body", lambda net, inputs: (net.body(inputs), net(inputs))):
+        features, logits = Wrapped(own, layer).outputs(x)
+        assert torch.equal(features, own.body(x))
+        assert torch.equal(logits, own(x))
+    with pytest.raises(KeyError):
+        Wrapped(own, "nowhere")
+
+
+def joined(h: NoiseModel, features: torch.Tensor, c: int) -> torch.Tensor:
+    """hφ as the paper has it: the features joined with the one-hot class."""
+    one_hot = F.one_hot(torch.full((len(features),), c), h.classes).to(features.dtype)
+    return F.log_softmax(h.second(torch.relu(h.first(torch.cat([features, one_hot], 1)))), 1)
+
+
+@pytest.mark.parametrize("block", [1 << 24, 40])
+def test_noise_model_is_the_plain_network_on_joined_inputs(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noise_module, "BLOCK", block)
+    torch.manual_seed(1)
+    h, features = NoiseModel(6, 4).double(), torch.randn(5, 6, dtype=torch.float64)
+    labels = torch.tensor([0, 3, 1, 2, 2])
+    plain = torch.stack([joined(h, features, c) for c in range(4)], 1)  # (examples, true class, label)
+    assert torch.allclose(h.rows(features).log(), plain)
+    for c in range(4):
+        assert torch.allclose(h(features, torch.tensor(c)), plain[:, c])
+    costs = -plain.gather(2, labels[:, None, None].expand(-1, 4, 1)).squeeze(2)
+    assert torch.allclose(h.costs(features, labels), costs)
+    some = torch.tensor([[0, 2], [1, 3], [3, 3], [2, 0], [1, 1]])
+    assert torch.allclose(h.costs(features, labels, some), costs.gather(1, some))
