@@ -45,8 +45,12 @@ def measure(method: str, runs: int, args: argparse.Namespace, **settings: Any) -
     whole = time.perf_counter() - started
     phases = {r["phase"] for r in classifiers[0].history_}
     times = {p: seconds([c.history_ for c in classifiers], started, runs, p) / runs for p in phases}
-    print(f"{method:8s} {runs} run(s) {settings}: " + ", ".join(f"{p} {t:.3f} s" for p, t in times.items())
-          + f" per epoch and run (whole {whole:.1f} s)", flush=True)
+    print(
+        f"{method:8s} {runs} run(s) {settings}: "
+        + ", ".join(f"{p} {t:.3f} s" for p, t in times.items())
+        + f" per epoch and run (whole {whole:.1f} s)",
+        flush=True,
+    )
     return times
 
 

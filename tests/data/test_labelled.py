@@ -47,7 +47,9 @@ def test_without_flips_none_is_flipped(flip: bool) -> None:
 def test_an_epoch_has_every_example_once_and_the_last_batch_is_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labelled, "CHUNK_BATCHES", 2)  # several chunks
     data = whole(torch.randn(23, 4), rows=torch.arange(3, 23))
-    batches = [(len(b), b.labels.clone(), b.inputs.clone()) for b in data.epoch(6, torch.Generator().manual_seed(0))]
+    batches = [
+        (len(b), b.labels.clone(), b.inputs.clone()) for b in data.epoch(6, torch.Generator().manual_seed(0))
+    ]
     assert [size for size, _, _ in batches] == [6, 6, 6, 2]
     order = torch.cat([labels for _, labels, _ in batches])
     assert sorted(order.tolist()) == list(range(3, 23))

@@ -32,7 +32,9 @@ def test_where_labels_go() -> None:
 
 
 @given(st.floats(0, 1), st.integers(2, 7), st.sampled_from(sorted(KINDS)), st.integers(0, 5))
-def test_noise_never_leaves_the_classes_and_keeps_the_truth(rate: float, classes: int, kind: str, seed: int) -> None:
+def test_noise_never_leaves_the_classes_and_keeps_the_truth(
+    rate: float, classes: int, kind: str, seed: int
+) -> None:
     truth = np.arange(60) % classes
     noisy = add_noise(truth, classes, rate, kind=kind, seed=seed)
     assert noisy.labels.min() >= 0

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from torch import nn
 
 from accord import Classifier
+from accord.data.image_sets import IMAGE_SETS
 from accord.data.noise import NoisyLabels, add_noise
 from accord.errors import AccordError, DataError, SettingError
 
@@ -89,14 +90,17 @@ def test_wrong_digits_are_found(fitted: Classifier, digits: Any) -> None:
     assert np.asarray(fitted.find_label_issues(share=0.1)["is_label_issue"]).sum() == 120
 
 
-def test_denoising_beats_plain_training_on_noisy_digits(digits: Any) -> None:
+def test_denoising_beats_plain_training_on_noisy_digits() -> None:
     """The last epoch: normal training has learned the wrong labels by heart, DeCA(p) has not."""
-    images, noisy, test, labels = digits
-    scores = {
-        method: Classifier(model="mlp", method=method, epochs=40, restore="last").fit(images, noisy.labels)
+    data = IMAGE_SETS["digits"].load()
+    noisy = add_noise(data.labels.astype(int), 10, 0.4, seed=0)
+    last = {"model": "mlp", "epochs": 60, "restore": "last"}
+    accuracy = {
+        method: Classifier(method=method, **last)
+        .fit(data.inputs, noisy.labels)
+        .score(data.test_inputs, data.test_labels.astype(int))
         for method in ("normal", "deca-p")
     }
-    accuracy = {method: clf.score(test, labels) for method, clf in scores.items()}
     assert accuracy["deca-p"] > accuracy["normal"] + 0.1
 
 
@@ -136,10 +140,11 @@ def test_the_noise_matrix_is_learned(digits: Any) -> None:
     truth = load_digits().target[:1200]
     pair = add_noise(truth, 10, 0.3, kind="pair", seed=3)
     for method in ("normal", "deca-p"):
-        clf = Classifier(model="mlp", method=method, epochs=20).fit(images, pair.labels)
-        off = clf.noise_matrix_ - np.diag(np.diag(clf.noise_matrix_))
-        followed = (off.argmax(1) == (np.arange(10) + 1) % 10).mean()
-        assert followed >= 0.8, method
+        clf = Classifier(model="mlp", method=method, epochs=40).fit(images, pair.labels)
+        matrix = clf.noise_matrix_
+        to_next = matrix[np.arange(10), (np.arange(10) + 1) % 10].mean()
+        elsewhere = (1 - np.diag(matrix).mean() - to_next) / 8
+        assert np.diag(matrix).mean() > to_next > 2 * elsewhere, method
 
 
 class Own(nn.Module):

@@ -7,10 +7,18 @@ import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from accord import Recommender
-from accord.report import plots, write_comparison_plot, write_comparison_report, write_run_report
+from accord import Classifier, Recommender
+from accord.report import (
+    plots,
+    write_classifier_report,
+    write_comparison_plot,
+    write_comparison_report,
+    write_run_report,
+)
+from accord.report.thumbnails import picture
 
 
 class Strict(HTMLParser):
@@ -111,3 +119,34 @@ def test_ticks_lie_within(low: float, high: float) -> None:
     assert marks
     assert all(low - 1e-9 <= mark <= high + 1e-9 for mark in marks)
     assert len(marks) <= 12
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_a_classifiers_page_stands_alone(images: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(60, 6, 6) if images else (60, 4)).astype(np.float32)
+    labels = np.array(["<b>ash</b>", "birch", "cedar & co"])[np.arange(60) % 3]
+    clf = Classifier(model="mlp", epochs=2).fit(inputs, labels)
+    write_classifier_report(clf, tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    reader = Strict()
+    reader.feed(page)
+    assert reader.open == []
+    assert all(address.startswith("data:image/png") for address in reader.addresses)
+    assert bool(reader.addresses) == images
+    assert "<b>ash</b>" not in page
+    assert "<b>ash</b>" in reader.words
+    assert "as the noise model hφ learned it" in reader.words
+
+
+def test_the_heat_map_shows_every_share() -> None:
+    drawn = ElementTree.fromstring(plots.heat_map([[0.9, 0.1], [0.25, 0.75]], ["a", "b"], ("true", "given"), "N"))
+    cells = [e for e in drawn.iter() if e.get("class") == "heat"]
+    assert [float(e.get("fill-opacity", "")) for e in cells] == pytest.approx([0.904, 0.136, 0.28, 0.76])
+    words = [e.text for e in drawn.iter() if e.text]
+    assert {".90", ".10", ".25", ".75", "a labelled b: 0.100"} <= set(words)
+
+
+def test_pictures_of_any_range() -> None:
+    assert picture(np.zeros((4, 4, 1))).startswith("data:image/png;base64,")
+    assert len(picture(np.random.default_rng(0).normal(size=(400, 300, 3)))) > 1000

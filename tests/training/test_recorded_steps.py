@@ -27,7 +27,13 @@ def made(seed: int = 0, count: int = 260) -> tuple[np.ndarray, np.ndarray]:
 
 
 def classifier(method: str, **settings: Any) -> Classifier:
-    common: dict[str, Any] = {"model": "convnet", "epochs": 4, "batch_size": 32, "augment": "crop-flip", "rounds": 2}
+    common: dict[str, Any] = {
+        "model": "convnet",
+        "epochs": 4,
+        "batch_size": 32,
+        "augment": "crop-flip",
+        "rounds": 2,
+    }
     return Classifier(method=method, **{**common, **settings})
 
 

@@ -14,6 +14,8 @@ from accord.cli import output, ui
 from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import DATA_SETS, FOLDER_VARIABLE, DataSet, data_root, find_data_set
 from accord.data.fetching import fetch
+from accord.data.image_fetching import fetch_images
+from accord.data.image_sets import IMAGE_SETS, ImageSet
 from accord.data.simulator import Simulation, SimulatorSettings, simulate
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import Recommender, make_settings
@@ -235,16 +237,39 @@ def _write_comparison(summary: dict[str, Any], out: Path) -> None:
 
 def run_data_list() -> None:
     root = data_root()
-    rows = [["name", "users", "items", "clicks", "clean test", "at hand"]]
+    images = [["labelled", "size", "train", "clean test", "classes", "at hand"]]
+    for entry in IMAGE_SETS.values():
+        numbers = [f"{entry.train:,}", f"{entry.test:,}", str(len(entry.classes))]
+        images.append([entry.name, entry.size, *numbers, "yes" if entry.at_hand(root) else "no"])
+    rows = [["clicks", "users", "items", "clicks", "clean test", "at hand"]]
     for entry in DATA_SETS.values():
         here = root is not None and not entry.missing(root)
         numbers = [f"{value:,}" for value in (entry.users, entry.items, entry.interactions)]
         rows.append([entry.name, *numbers, entry.clean, "yes" if here else "no"])
     ui.table(rows)
+    ui.table(images)
     ui.say(f"Folder: {root or f'none; set {FOLDER_VARIABLE}'}")
 
 
+def _show_images(entry: ImageSet) -> None:
+    ui.out.print(
+        f"{entry.title}: {entry.train:,} images of {entry.size}, {len(entry.classes)} classes", markup=False
+    )
+    ui.out.print(f"clean test: {entry.test:,} images", markup=False)
+    for label in ("terms", "citation"):
+        ui.out.print(f"{label}: {getattr(entry, label)}", markup=False)
+    ui.out.print(f"classes: {', '.join(entry.classes)}", markup=False)
+    if entry.needs_files:
+        ui.out.print(f"origin: {entry.origin[0].origin.rsplit('/', 1)[0]}", markup=False)
+        if entry.package:
+            ui.out.print(f"package: {entry.package.tool} {entry.package.name}", markup=False)
+    ui.out.print(f"at hand: {'yes' if entry.at_hand(data_root()) else 'no'}", markup=False)
+
+
 def run_data_show(name: str) -> None:
+    if name in IMAGE_SETS:
+        _show_images(IMAGE_SETS[name])
+        return
     entry, root = find_data_set(name), data_root()
     ui.out.print(f"{entry.title}: {entry.users:,} users, {entry.items:,} items, {entry.interactions:,} clicks")
     for label in ("clean", "split", "terms", "citation"):
@@ -260,14 +285,18 @@ def run_data_show(name: str) -> None:
             ui.out.print(f"{protocol}: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items()))
 
 
-def run_data_get(name: str, root: Path) -> None:
-    entry = find_data_set(name)
+def run_data_get(name: str, root: Path, way: str) -> None:
+    entry = IMAGE_SETS.get(name) or find_data_set(name)
     with ui.bar() as progress:
         task = progress.add_task(f"fetching {entry.title}", total=None, note="")
 
         def tick(done: int, total: int | None) -> None:
             progress.update(task, completed=done, total=total, note=f"{done / 1e6:.1f} MB")
 
+        if isinstance(entry, ImageSet):
+            came = fetch_images(entry, root, way, tick)
+            ui.say(f"{entry.title} came from {came}; set {FOLDER_VARIABLE}={root}")
+            return
         by_hand = fetch(entry, root, tick)
     if by_hand:
         wanted = "; ".join(f"{file.name}: {file.origin}" for file in by_hand)
@@ -302,7 +331,14 @@ def run_demo(out: Path) -> None:
     truths = [sim / "truth.parquet", sim / "clicks.parquet"]
     study = Comparison(sim / "log.parquet", DEMO_METHODS, settings=DEMO_SETTINGS, truths=truths)
     compare_and_show(study, out / "compare")
-    run_fit(sim / "log.parquet", out / "run", {"model": "gmf", "method": "deca-p", **DEMO_SETTINGS}, {}, None, overwrite=True)
+    run_fit(
+        sim / "log.parquet",
+        out / "run",
+        {"model": "gmf", "method": "deca-p", **DEMO_SETTINGS},
+        {},
+        None,
+        overwrite=True,
+    )
     _demo_digits(out)
 
 

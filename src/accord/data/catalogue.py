@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from accord.data.names import LABELLED_NAMES
 from accord.errors import DataError, SettingError, nearest
 
 Protocol = Literal["fair", "paper"]
@@ -205,5 +206,5 @@ DATA_SETS = {
 
 def find_data_set(name: str) -> DataSet:
     if name not in DATA_SETS:
-        raise SettingError(f"Unknown data set '{name}': {nearest(name, DATA_SETS)}")
+        raise SettingError(f"Unknown data set '{name}': {nearest(name, [*DATA_SETS, *LABELLED_NAMES])}")
     return DATA_SETS[name]

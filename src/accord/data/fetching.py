@@ -31,7 +31,7 @@ def fetch(entry: DataSet, root: Path, tick: Tick = lambda done, total: None) -> 
         target.parent.mkdir(parents=True, exist_ok=True)
         part = target.with_name(target.name + ".part")
         try:
-            _download(file, part, tick)
+            download(file, part, tick)
         except DataError:
             for folder in made:  # what could not begin leaves nothing behind
                 with contextlib.suppress(OSError):
@@ -51,7 +51,8 @@ def fetch(entry: DataSet, root: Path, tick: Tick = lambda done, total: None) -> 
     return by_hand
 
 
-def _download(file: DataFile, part: Path, tick: Tick) -> None:
+def download(file: DataFile, part: Path, tick: Tick) -> None:
+    """The bytes at a file's origin, going on where an earlier try broke off."""
     done = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(file.origin, headers={"Range": f"bytes={done}-"} if done else {})
     try:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ class ImageSet:
                 f"{FOLDER_VARIABLE}=DIR."
             )
         inputs, labels, test_inputs, test_labels = self.read(Path() if root is None else root / self.name)
-        if self.pixels and hashlib.sha256(np.ascontiguousarray(inputs)).hexdigest() != self.pixels:
+        if self.pixels and hashlib.sha256(np.ascontiguousarray(inputs).data).hexdigest() != self.pixels:
             raise DataError(f"The images of '{self.name}' are not the expected ones: their sha256 differs.")
         names = np.array(self.classes)
         return LabelledImages(self.name, inputs, names[labels], test_inputs, names[test_labels])
@@ -92,7 +93,7 @@ class Package:
 def _digits(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits
 
-    data = load_digits()
+    data: Any = load_digits()
     images = (data.images * (255 / 16)).round().astype(np.uint8)[..., None]
     order = np.random.default_rng(0).permutation(len(images))
     test, train = order[:DIGITS_TEST], np.sort(order[DIGITS_TEST:])

@@ -1,7 +1,7 @@
 """Labelled examples as tensors on a device: images or rows of a table, batched by index.
 
-Batches are prepared many at a time into one buffer: crops and flips, scaling, and the logits of networks that do not
-learn. The buffer stays where it is, so that a step captured once can be replayed over all batches.
+Batches are prepared many at a time into one buffer: crops and flips, scaling, and the logits of networks that do
+not learn. The buffer stays where it is, so that a step captured once can be replayed over all batches.
 """
 
 from __future__ import annotations

@@ -41,9 +41,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def __init__(self, model: Any = "auto", method: str = "deca-p", features: Any = None, **settings: Any) -> None:
         # scikit-learn's way: keep what was given, check it when fit is called.
+        self.model, self.method, self.features = model, method, features
         fields = {name: field.default for name, field in ClassifierSettings.model_fields.items()}
-        for name, value in {**fields, **settings, "model": model, "method": method, "features": features}.items():
-            setattr(self, name, value)
+        for name, value in {**fields, **settings}.items():
+            if name not in ("model", "method"):
+                setattr(self, name, value)
         unknown = set(settings) - set(fields)
         if unknown:
             make_classifier_settings(dict.fromkeys(unknown))
@@ -132,7 +134,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise DataError("A classifier requires y to be passed, but the target y is None.")
         if is_table(X):
-            inputs, y = validate_data(self, X, y, dtype=np.float32)
+            checked: Any = validate_data(self, X, y, dtype=np.float32)
+            inputs, y = checked
         else:
             inputs = as_images(X)
             self.n_features_in_ = int(np.prod(inputs.shape[1:]))
@@ -222,7 +225,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _as_fitted(self, X: Any) -> np.ndarray:
         """Inputs of the shape that was trained on."""
         if len(self.shape_) == 1:
-            return validate_data(self, X, dtype=np.float32, reset=False)
+            checked: Any = validate_data(self, X, dtype=np.float32, reset=False)
+            return checked
         images = as_images(X)
         if images.shape[1:] != self.shape_:
             raise DataError(f"Images of shape {images.shape[1:]} are not those of the training, {self.shape_}.")
@@ -243,8 +247,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def find_label_issues(self, share: float | None = None) -> pa.Table:
         """Every example it was fitted on, the least believable label first.
 
-        Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue, which follows
-        the rule of confident learning, or marks the worst ``share``.
+        Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
+        takes the example for another class, or with ``share`` it is among the worst of that share.
         """
         check_is_fitted(self, "networks_")
         flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)

@@ -41,7 +41,7 @@ def as_images(values: Any) -> np.ndarray:
 
 def as_table(values: Any, name: str) -> np.ndarray:
     """A table of finite numbers, checked in scikit-learn's words."""
-    return check_array(values, dtype=np.float32, estimator=name, ensure_all_finite=True)
+    return check_array(values, dtype=np.float32, estimator=name)  # pyright: ignore[reportArgumentType]
 
 
 def as_classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:

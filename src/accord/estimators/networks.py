@@ -88,8 +88,8 @@ class Networks:
                 features, logits = network.outputs(torch.zeros(1, *self.shape))  # pyright: ignore
             if logits.shape != (1, self.classes):
                 raise SettingError(f"The model gives {logits.shape[-1]} logits for {self.classes} classes.")
-            self._width = features.shape[1]
-        return self._width
+            self._width = int(features.shape[1])
+        return self._width or 0
 
     def check(self) -> None:
         """Refuse a model that cannot serve before anything is trained."""

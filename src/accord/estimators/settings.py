@@ -157,7 +157,7 @@ def with_settings_in_signature(settings: type[BaseModel]) -> Callable[[type[T]],
             if name not in {parameter.name for parameter in first}
         ]
         signature = inspect.Signature([*first, *keywords])
-        cls.__init__.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
+        cls.__init__.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
         return cls
 
     return decorate

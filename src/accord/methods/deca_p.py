@@ -13,7 +13,7 @@ from accord.methods.normal import OneTarget, normal_phase
 
 @dataclass(frozen=True)
 class DeCAp(OneTarget):
-    """The paper's Eq. (DVAE-loss) and (multi-class-loss), its second and third algorithm; the prior has its own seed."""
+    """The paper's Eq. (DVAE-loss) and (multi-class-loss); the prior has its own seed."""
 
     denoising: DenoisingTerms = field(default_factory=Denoising)
 
@@ -24,9 +24,7 @@ class DeCAp(OneTarget):
         def loss(batch: Batch, clock: Clock) -> Tensor:
             f = batch.logits(target)
             terms = self.denoising.losses(batch, target, f, noise, clock)
-            return batch.mean(
-                terms + self.objective.agreement(f, batch.frozen_logits(prior), self.denoising.alpha)
-            )
+            return batch.mean(terms + self.objective.agreement(f, batch.frozen_logits(prior), self.denoising.alpha))
 
         networks, kept = {"target": target, **noise}, ("target", *self.denoising.kept)
         stage = self.denoising.stage

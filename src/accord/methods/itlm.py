@@ -39,9 +39,7 @@ class ITLM(OneTarget):
     @torch.no_grad()
     def _easiest(self, target: nn.Module, data: Everything) -> Tensor:
         target.eval()
-        losses = torch.cat(
-            [self.objective.cross_entropy(b.logits(target), b.labels) for b in data.in_order()]
-        )
+        losses = torch.cat([self.objective.cross_entropy(b.logits(target), b.labels) for b in data.in_order()])
         target.train()
         count = max(1, round(self.keep_share * len(data)))
         return losses.topk(count, largest=False).indices.sort().values

@@ -79,7 +79,7 @@ class MWNet(OneTarget):
             return self.objective.cross_entropy(f, batch.labels)
 
         here = tuple(p.detach() for p in parameters)
-        _, along = jvp(losses_at, here, direction)
+        along = jvp(losses_at, here, direction)[1]
         (-clock.rate * (along.detach() * weigh(observed)).mean()).backward()
         meta.step()
         meta.zero_grad()

@@ -39,9 +39,7 @@ class TwoStage:
     def stage(self, epoch: int) -> int:
         return 1 if epoch < self.stage_one_epochs else 2
 
-    def losses(
-        self, batch: Any, target: nn.Module, f: Tensor, noise: dict[str, nn.Module], clock: Clock
-    ) -> Tensor:
+    def losses(self, batch: Any, target: nn.Module, f: Tensor, noise: dict[str, nn.Module], clock: Clock) -> Tensor:
         labels, h = batch.labels, noise["noise"]
         features = batch.features(target)
         if self.detach_features:
@@ -63,4 +61,3 @@ class TwoStage:
         f = batch.logits(networks["target"])
         costs = networks["noise"].costs(batch.features(networks["target"]), batch.labels)  # pyright: ignore
         return given_label_posterior(f, costs, batch.labels)
-

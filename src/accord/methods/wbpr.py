@@ -10,4 +10,8 @@ class WBPR(Normal):
     """The sampling of Gantner, Drumond, Freudenthaler & Schmidt-Thieme (2012), with cross-entropy."""
 
     def phases(self, build: Build) -> list[Phase]:
-        return [normal_phase("training", "target", build("target"), sampling=lambda data, epoch: {"negatives": "popularity"})]
+        return [
+            normal_phase(
+                "training", "target", build("target"), sampling=lambda data, epoch: {"negatives": "popularity"}
+            )
+        ]

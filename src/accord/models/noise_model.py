@@ -45,10 +45,8 @@ class NoiseModel(nn.Module):
         weight = self.second.weight[labels][:, None]  # only the given label's logit is wanted as it is
         parts = []
         for start in range(0, count, step):
-            if classes is None:
-                block = added[None, start : start + step]
-            else:
-                block = added[classes[:, start : start + step]]
+            part = slice(start, start + step)
+            block = added[None, part] if classes is None else added[classes[:, part]]
             hidden = torch.relu(own[:, None] + block)
             total = torch.logsumexp(self.second(hidden), 2)
             given = (hidden * weight).sum(2) + self.second.bias[labels][:, None]

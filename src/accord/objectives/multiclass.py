@@ -60,9 +60,7 @@ def agreement(p: Tensor, q: Tensor, alpha: float) -> Tensor:
     return weigh(kl_divergence, p, q, alpha)
 
 
-def stage_one(
-    f: Tensor, cost: Tensor, labels: Tensor, k: Tensor, c1: float | Tensor, c2: float | Tensor
-) -> Tensor:
+def stage_one(f: Tensor, cost: Tensor, labels: Tensor, k: Tensor, c1: float | Tensor, c2: float | Tensor) -> Tensor:
     """The first stage at the step of class k, Eq. (training_objective_1): only hφ(x, k) is free.
 
     ``cost`` is −log hφ(x, k)[ỹ]; ``c1`` is paid where ỹ = k and y is not, ``c2`` where ỹ ≠ k and y is neither.

@@ -130,9 +130,9 @@ def heat_map(values: Sequence[Sequence[float]], names: Sequence[str], labels: tu
         for c, value in enumerate(row):
             x = left + c * cell
             parts.append(
+                f"<g><title>{escape(names[r])} labelled {escape(names[c])}: {value:.3f}</title>"
                 f'<rect class="heat" x="{x:.1f}" y="{y:.1f}" width="{cell - 1:.1f}" height="{cell - 1:.1f}" '
-                f'fill-opacity="{0.04 + 0.96 * value:.3f}"><title>{escape(names[r])} labelled {escape(names[c])}: '
-                f"{value:.3f}</title></rect>"
+                f'fill-opacity="{0.04 + 0.96 * value:.3f}"/></g>'
             )
             if cell >= 20:
                 kind = "onheat" if value > 0.5 else "tick"

@@ -62,8 +62,7 @@ class Comparison(Study):
             **choices,
         )
 
-    @property
-    def tested(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def tested(self) -> str:
         return f"ndcg@{max(self.ks)}"
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -49,10 +49,8 @@ class Study(ABC):
     settings: dict[str, Any]
     protocol: dict[str, Any]
 
-    known_methods: Iterable[str] = ()
-    needs_no_model: tuple[str, ...] = ()
-    tested: str = ""
-    """The metric of each user or example that the paired test compares."""
+    known_methods: ClassVar[Iterable[str]] = ()
+    needs_no_model: ClassVar[tuple[str, ...]] = ()
 
     def rows(self) -> list[tuple[str, str]]:
         """(model, method) of every row; a method that needs no model stands once."""
@@ -118,6 +116,10 @@ class Study(ABC):
     def identity_words(self) -> list[str]:
         return []
 
+    def tested(self) -> str:
+        """The metric of each user or example that the paired test compares."""
+        return ""
+
 
 Start = Callable[[str, int, int, int], Hook | None]
 """Told (row, seed, number, of) when a cell begins; gives the hook its training reports to."""
@@ -137,7 +139,7 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
         for cell, result in zip(group, study.run(group, folder, hooks), strict=True):
             results[cell] = _keep(study, cell, result, folder)
     summary = summarise([result for result in results.values() if result is not None], study)
-    if study.tested and all((folder / f"{cell.name}.parquet").is_file() for cell in cells):
+    if study.tested() and all((folder / f"{cell.name}.parquet").is_file() for cell in cells):
         _add_significance(summary, study, folder)
     write_json(out / "compare.json", summary)
     return summary
@@ -198,7 +200,7 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path) -> Non
 
     def measured(model: str, method: str) -> np.ndarray:
         files = [cells / f"{Cell(model, method, seed).name}.parquet" for seed in range(study.seeds)]
-        columns = [parquet.read_table(file, columns=[study.tested])[study.tested] for file in files]
+        columns = [parquet.read_table(file, columns=[study.tested()])[study.tested()] for file in files]
         return np.stack([np.asarray(column, float) for column in columns])
 
     tested = []
@@ -209,4 +211,4 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path) -> Non
             if ours.shape == theirs.shape:
                 tested.append((row, paired_bootstrap(ours, theirs)))
     for (row, p), corrected in zip(tested, holm([p for _, p in tested]), strict=True):
-        row["against_normal"] = {"metric": study.tested, "p": p, "p_holm": corrected}
+        row["against_normal"] = {"metric": study.tested(), "p": p, "p_holm": corrected}

@@ -47,7 +47,6 @@ class LabelComparison(Study):
     protocol: dict[str, Any] = field(default_factory=dict)
 
     known_methods: ClassVar[Any] = CLASSIFIER_METHODS
-    tested: ClassVar[str] = "right"
 
     def check(self) -> None:
         super().check()
@@ -60,6 +59,9 @@ class LabelComparison(Study):
 
     def inputs(self) -> list[Any]:
         return [self.source, self.y]
+
+    def tested(self) -> str:
+        return "right"
 
     def identity_words(self) -> list[str]:
         return [json.dumps([self.noise, self.noise_kind])]

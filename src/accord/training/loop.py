@@ -29,8 +29,9 @@ class Data(Protocol):
 
     def __len__(self) -> int: ...
 
-    def epoch(self, batch_size: int, generator: torch.Generator, **sampling: Any) -> Iterator[Batch]:
-        """Batches of an epoch; the keywords are the set's own."""
+    @property
+    def epoch(self) -> Callable[..., Iterator[Batch]]:
+        """(batch_size, generator, **sampling) to the batches of an epoch; the keywords are the set's own."""
         ...
 
 
@@ -256,9 +257,7 @@ def _phase(
     value: float | None = None
 
     def now(epoch: int, fraction: float) -> Progress:
-        return Progress(
-            phase.name, *number, epoch, options.epochs, fraction, options.metric, value, trainer.best
-        )
+        return Progress(phase.name, *number, epoch, options.epochs, fraction, options.metric, value, trainer.best)
 
     while trainer.epoch < options.epochs:
         started = time.perf_counter()
@@ -277,9 +276,9 @@ def _phase(
         if measured:
             record |= {name: _read(metrics) for name, metrics in measured.items()}
         if validate is not None:
-            value = record["valid"][options.metric]
+            value = chosen = float(record["valid"][options.metric])
             with torch.no_grad():
-                record["is_best"] = trainer.consider(value)
+                record["is_best"] = trainer.consider(chosen)
         record["train_seconds"] = round(trained - started, 4)
         record["valid_seconds"] = round(time.perf_counter() - trained, 4)
         records.append(record)

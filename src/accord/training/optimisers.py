@@ -1,4 +1,4 @@
-"""Adam and SGD, with the L2 term of the target as weight decay; Adam over whole tensors or the rows a batch touched.
+"""Adam and SGD, with the L2 term of the target as weight decay; Adam over whole tensors or rows a batch touched.
 
 A step of dense Adam reads and writes every row of every table; on a log with a few clicks for each of very many
 users that is nearly all of the work. `RowAdam` is the lazy form: moments, L2 term and update of a table's row
@@ -124,9 +124,7 @@ class Adam(_Torch):
         options = [{"params": group, "weight_decay": decay} for decay, group in dense.items()]
         captured = isinstance(learning_rate, Tensor)
         self.dense = (
-            torch.optim.Adam(
-                options, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True, capturable=captured
-            )
+            torch.optim.Adam(options, lr=learning_rate, betas=BETAS, eps=EPSILON, fused=True, capturable=captured)
             if dense
             else None
         )

@@ -26,7 +26,9 @@ def drive(
         return _drive(runs, device, hooks)
 
 
-def _drive(runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None) -> list[list[EpochRecord]]:
+def _drive(
+    runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None
+) -> list[list[EpochRecord]]:
     turns = [_turn(device) for _ in runs]
     told = [_Throttled(hook) for hook in hooks or [None] * len(runs)]
     histories: list[list[EpochRecord]] = [[] for _ in runs]

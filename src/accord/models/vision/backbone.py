@@ -78,6 +78,8 @@ class Norm(nn.BatchNorm2d):
         super().__init__(channels)
         self.num_batches_tracked = None
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+    def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any
+    ) -> None:
         # Weights from a plain file carry no version; without one, torch would put the count back.
         super()._load_from_state_dict(state_dict, prefix, {"version": 2}, *rest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
 import torch
@@ -18,9 +19,7 @@ class MLP(Backbone):
     def __init__(self, shape: tuple[int, ...], classes: int, width: int = WIDTH) -> None:
         super().__init__(width, classes)
         sizes = [prod(shape), width, width, width]
-        layers = [
-            part for a, b in zip(sizes[:-1], sizes[1:], strict=True) for part in (nn.Linear(a, b), nn.ReLU())
-        ]
+        layers = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
         self.hidden = nn.Sequential(*layers)
 
     def features(self, inputs: Tensor) -> Tensor:

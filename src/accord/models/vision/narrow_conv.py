@@ -57,17 +57,17 @@ class WeightTiles(NamedTuple):
 
 # Block sizes by the larger of the two channel counts.
 CONV_TILES: dict[int, ConvTiles] = {
-    16: ConvTiles(128, 16, False, 4),
-    32: ConvTiles(64, 32, False, 4),
-    64: ConvTiles(64, 32, False, 4),
+    16: ConvTiles(256, 16, False, 4),
+    32: ConvTiles(128, 32, False, 4),
+    64: ConvTiles(64, 64, False, 4),
 }
 WEIGHT_TILES: dict[int, WeightTiles] = {
-    16: WeightTiles(64, 320, True, True, 4, 1),
-    32: WeightTiles(64, 100, True, True, 8, 1),
-    64: WeightTiles(64, 25, False, False, 4, 1),
+    16: WeightTiles(64, 200, True, True, 4, 3),
+    32: WeightTiles(64, 67, True, True, 8, 3),
+    64: WeightTiles(64, 15, False, False, 4, 3),
 }
 # The channel counts for which each kernel is used here; for the others that part is left to PyTorch.
-OWN: dict[str, set[int]] = {"forward": {16}, "input": {16}, "weight": {16, 32, 64}}
+OWN: dict[str, set[int]] = {"forward": {16, 32, 64}, "input": {16, 32, 64}, "weight": {16, 32, 64}}
 SUPPORTED = frozenset({16, 32, 64})
 # The channel counts for which `available` says yes.
 GAINS: set[int] = {16, 32, 64}
@@ -333,9 +333,9 @@ def _tangent(function: type[torch.autograd.Function], ctx: Any, a_tangent: Any, 
     a, b = ctx.saved_tensors
     parts = []
     if a_tangent is not None:
-        parts.append(_apply(function, a_tangent, b))
+        parts.append(_apply(function, a_tangent.to(a.dtype), b))  # under autocast a tangent may be wider
     if b_tangent is not None:
-        parts.append(_apply(function, a, b_tangent))
+        parts.append(_apply(function, a, b_tangent.to(b.dtype)))
     return sum(parts[1:], parts[0]) if parts else None
 
 
