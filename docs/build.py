@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from accord.estimators import RecommenderSettings
+from accord.estimators.classifier_settings import ClassifierSettings
 
 PAGE = Path(__file__).with_name("settings.md")
 
@@ -13,15 +14,14 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Keywords of `Recommender(...)` and names that `--set` takes. `accord compare` also takes `method.name`,",
-        "for a setting of one method alone.",
-        "",
-        "| setting | default | meaning |",
-        "|---|---|---|",
+        "Keywords of `Recommender(...)` and `Classifier(...)`, and names that `--set` takes. `accord compare` also takes",
+        "`method.name`, for a setting of one method alone.",
     ]
-    for name, field in RecommenderSettings.model_fields.items():
-        default = "by model or method" if field.default is None else f"`{field.default}`"
-        lines.append(f"| `{name}` | {default} | {' '.join((field.description or '').split())} |")
+    for title, settings in (("The recommender", RecommenderSettings), ("The classifier", ClassifierSettings)):
+        lines += ["", f"## {title}", "", "| setting | default | meaning |", "|---|---|---|"]
+        for name, field in settings.model_fields.items():
+            default = "by model or method" if field.default is None else f"`{field.default}`"
+            lines.append(f"| `{name}` | {default} | {' '.join((field.description or '').split())} |")
     return "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from accord.cli import main
 from accord.data.simulator import Simulation
+from accord.estimators.classifier_settings import ClassifierSettings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -33,6 +34,7 @@ def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch)
 
     make = recommender.make_settings
     monkeypatch.setattr(recommender, "make_settings", lambda values: make({**values, **QUICK}))
+    monkeypatch.setattr(ClassifierSettings.model_fields["epochs"], "default", 2)
     return tmp_path
 
 

@@ -40,11 +40,13 @@ class ClassifierSettings(BaseModel):
     optimiser: Literal["sgd", "adam"] = "sgd"
     """SGD with momentum 0.9, or Adam."""
     learning_rate: float | None = Field(default=None, gt=0, le=10)
-    """The step size; by default 0.1 for SGD (0.05 for the mlp) and 0.001 for Adam."""
+    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """Let the step size fall to nought over the epochs of a phase, or keep it."""
     weight_decay: float = Field(default=5e-4, ge=0)
     """L2 term of the target."""
+    clip: float | None = Field(default=5.0, gt=0)
+    """SGD: the longest gradient a step takes; a prior that is very sure of an easy example can ask for a huge one."""
     augment: Literal["none", "crop", "crop-flip"] = "none"
     """Random crops out of the padded image, and mirror images."""
     c1: float | tuple[float, ...] = 1.0
@@ -84,7 +86,7 @@ class ClassifierSettings(BaseModel):
     """auto, cpu or cuda."""
 
     def training_options(self, model: str) -> TrainingOptions:
-        usual = 1e-3 if self.optimiser == "adam" else 0.05 if model == "mlp" else 0.1
+        usual = 1e-3 if self.optimiser == "adam" else 0.05 if model in ("mlp", "convnet") else 0.1
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -95,6 +97,7 @@ class ClassifierSettings(BaseModel):
             restore=self.restore,
             optimiser=self.optimiser,
             schedule=self.schedule,
+            clip=self.clip,
             capture=self.capture,
             seed=self.seed,
         )

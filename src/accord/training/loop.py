@@ -57,6 +57,8 @@ class TrainingOptions:
     optimiser: Literal["adam", "sgd"] = "adam"
     schedule: Literal["constant", "cosine"] = "constant"
     """Whether the step size stays, or falls to nought over the epochs of a phase."""
+    clip: float | None = None
+    """SGD: the longest gradient a step takes."""
     capture: bool = False
     """On a GPU, record a step once and replay it."""
     seed: int = 0
@@ -194,7 +196,7 @@ def make_optimiser(phase: Phase, options: TrainingOptions, rate: float | Tensor 
     decay = {role: options.weight_decay if role == phase.target else 0.0 for role in phase.networks}
     groups = [(network, decay[role]) for role, network in phase.networks.items()]
     if options.optimiser == "sgd":
-        return SGD(groups, rate)
+        return SGD(groups, rate, options.clip)
     return Adam(groups, rate, options.batch_size, options.updates)
 
 

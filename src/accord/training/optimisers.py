@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import clip_grad_norm_
 
 from accord.scatter import BY_ROWS, sum_rows
 
@@ -150,15 +151,23 @@ MOMENTUM = 0.9
 
 
 class SGD(_Torch):
-    """Fused SGD with momentum over all networks of a phase."""
+    """Fused SGD with momentum over all networks of a phase; gradients longer than ``clip`` are cut to it."""
 
-    def __init__(self, groups: Iterable[tuple[nn.Module, float]], learning_rate: float | Tensor) -> None:
+    def __init__(
+        self, groups: Iterable[tuple[nn.Module, float]], learning_rate: float | Tensor, clip: float | None = None
+    ) -> None:
         by_decay: dict[float, list[nn.Parameter]] = {}
         for network, decay in groups:
             by_decay.setdefault(decay, []).extend(network.parameters())
         self.parameters = [p for group in by_decay.values() for p in group]
         options = [{"params": group, "weight_decay": decay} for decay, group in by_decay.items()]
         self.dense = torch.optim.SGD(options, lr=learning_rate, momentum=MOMENTUM, fused=True)
+        self.clip = clip
+
+    def step(self) -> None:
+        if self.clip is not None:
+            clip_grad_norm_(self.parameters, self.clip, foreach=True)
+        super().step()
 
 
 def _row_tables(network: nn.Module, batch_size: int, updates: Updates) -> list[nn.Parameter]:
