@@ -46,7 +46,7 @@ class ClassifierSettings(BaseModel):
     weight_decay: float = Field(default=5e-4, ge=0)
     """L2 term of the target."""
     clip: float | None = Field(default=5.0, gt=0)
-    """SGD: the longest gradient a step takes; a prior that is very sure of an easy example can ask for a huge one."""
+    """SGD: the longest gradient a step takes; a prior that is very sure of easy examples can ask for a huge one."""
     augment: Literal["none", "crop", "crop-flip"] = "none"
     """Random crops out of the padded image, and mirror images."""
     c1: float | tuple[float, ...] = 1.0
