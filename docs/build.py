@@ -14,7 +14,7 @@ def settings_page() -> str:
     lines = [
         "# Settings",
         "",
-        "Keywords of `Recommender(...)` and `Classifier(...)`, and names that `--set` takes. In `accord compare` also",
+        "Keywords of `Recommender(...)` and `Classifier(...)`, and names that `--set` takes. In a comparison also",
         "`method.name`, for a setting of one method alone.",
     ]
     for title, settings in (("The recommender", RecommenderSettings), ("The classifier", ClassifierSettings)):
