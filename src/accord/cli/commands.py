@@ -174,31 +174,24 @@ def run_evaluate(run: Path, truth: Path, ks: list[int], as_json: bool) -> None:
         ui.say(f"{cold:.0f} users have no click in the log and were ranked for by popularity")
 
 
-def run_compare(
-    *,
+def click_study(
     log: Path,
-    out: Path,
-    methods: list[str],
-    models: list[str],
     truths: list[Path],
     valid: Path | None,
-    seeds: int,
     ks: list[int],
     columns: dict[str, str | None],
     settings: dict[str, Any],
     protocol: str,
-    inject: float,
-) -> None:
-    choices: dict[str, Any] = {"methods": methods, "models": models, "seeds": seeds, "inject": inject}
+    choices: dict[str, Any],
+) -> Comparison:
+    """A comparison on a log, or on a data set of the catalogue under one of its protocols."""
     entry = _catalogued(log)
     if entry is None:
-        study = Comparison(
+        return Comparison(
             log, truths=truths, columns=columns, valid=valid, ks=ks or [20], settings=settings, **choices
         )
-    else:
-        benchmark = load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]
-        study = Comparison.of_benchmark(benchmark, settings=settings, **choices)
-    compare_and_show(study, out)
+    benchmark = load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]
+    return Comparison.of_benchmark(benchmark, settings=settings, **choices)
 
 
 def compare_and_show(study: Study, out: Path) -> None:

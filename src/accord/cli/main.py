@@ -234,6 +234,11 @@ def compare(
     noise: Noise = 0.0,
     noise_kind: NoiseKind = "uniform",
     epochs: Annotated[int | None, typer.Option(help="Most epochs of a phase.")] = None,
+    trials: Annotated[
+        int, typer.Option(help="Tune every row first with this many trials; 0 takes settings as given.")
+    ] = 0,
+    tune_seeds: Annotated[int, typer.Option(help="Seeds of each trial.")] = 1,
+    sampler: Annotated[str, typer.Option(help="random, grid or tpe.")] = "random",
     settings: Settings = None,
 ) -> None:
     """Train several methods over several seeds and compare them; goes on where it was interrupted.
@@ -242,7 +247,8 @@ def compare(
     training on the clean rows alone, and for clicks popularity. With --set deca.alpha=1 a setting holds for one
     method alone.
     """
-    from accord.cli.commands import compare_and_show, run_compare
+    from accord.cli.commands import click_study, compare_and_show
+    from accord.cli.searching import run_tuned
 
     values = _settings(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
     words = _labelled(data, label, labels, size, ignore)
@@ -250,22 +256,70 @@ def compare(
         from accord.cli.labelled import comparison
 
         chosen = _names(methods), _names(models or "auto")
-        compare_and_show(comparison(words, noise, noise_kind, *chosen, seeds, values, truth or []), out)
-        return
-    run_compare(
-        log=data,
-        out=out,
-        methods=_names(methods),
-        models=_names(models or "gmf"),
-        truths=truth or [],
-        valid=valid,
-        seeds=seeds,
-        ks=k or [],
-        columns={"user": user, "item": item, "time": time},
-        settings=values,
-        protocol=protocol,
-        inject=inject,
-    )
+        study = comparison(words, noise, noise_kind, *chosen, seeds, values, truth or [])
+    else:
+        columns = {"user": user, "item": item, "time": time}
+        rows = {"methods": _names(methods), "models": _names(models or "gmf"), "seeds": seeds, "inject": inject}
+        study = click_study(data, truth or [], valid, k or [], columns, values, protocol, rows)
+    if trials:
+        study = run_tuned(study, {"trials": trials, "seeds": tune_seeds, "sampler": sampler}, out)
+    compare_and_show(study, out)
+
+
+@app.command(
+    epilog="\b\nExamples:\n  accord tune clicks.csv --method deca-p --trials 30 --out search\n"
+    "  accord tune digits --noise 0.4 --method deca-p --sampler grid --space c1=1,10 --space c2=1,10 --out search"
+)
+def tune(
+    data: Annotated[Path, typer.Argument(help="A click log, labelled data, or a name of the catalogue.")],
+    out: Out,
+    method: Annotated[str, typer.Option(help="The method to tune.")] = "deca-p",
+    model: Annotated[str | None, typer.Option(help="The model; by default gmf, or for labelled data auto.")] = None,
+    trials: Annotated[int, typer.Option(help="Settings to try.")] = 20,
+    seeds: Annotated[int, typer.Option(help="Seeds of each trial; their mean counts.")] = 1,
+    sampler: Annotated[str, typer.Option(help="random, grid or tpe.")] = "random",
+    space: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=V1,V2", help="Values to search for a setting instead of its own."),
+    ] = None,
+    storage: Annotated[
+        str | None, typer.Option(help="A database that machines share, e.g. postgresql+psycopg://host/name.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the search.")] = 0,
+    valid: Annotated[Path | None, typer.Option(help="Validation clicks.")] = None,
+    user: User = None,
+    item: Item = None,
+    time: Time = None,
+    label: Label = None,
+    labels: Labels = None,
+    size: Size = None,
+    ignore: Ignore = None,
+    noise: Noise = 0.0,
+    noise_kind: NoiseKind = "uniform",
+    epochs: Annotated[int | None, typer.Option(help="Most epochs of a phase.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    settings: Settings = None,
+) -> None:
+    """Search for settings by noisy validation alone; goes on where it was interrupted."""
+    values = _settings(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
+    budget = {"trials": trials, "seeds": seeds, "sampler": sampler, "space": _space(space), "seed": seed}
+    words = _labelled(data, label, labels, size, ignore)
+    from accord.cli.searching import run_tune
+
+    if words is not None:
+        from accord.cli.labelled import comparison
+
+        study = comparison(words, noise, noise_kind, [method], [model or "auto"], 1, values, [])
+        given = f"--noise {noise:g} --noise-kind {noise_kind}" if noise else ""
+        given += f" --label {label}" if label else ""
+    else:
+        from accord.cli.commands import click_study
+
+        columns = {"user": user, "item": item, "time": time}
+        choices = {"methods": [method], "models": [model or "gmf"], "seeds": 1, "inject": 0.0}
+        study = click_study(data, [], valid, [], columns, values, "fair", choices)
+        given = ""
+    run_tune(study, budget | {"storage": storage}, out, str(data), given)
 
 
 data = typer.Typer(help="Data sets by name: list, show, get.", no_args_is_help=True, rich_markup_mode=None)
@@ -325,6 +379,25 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write."
 
 def _names(words: str) -> list[str]:
     return [name.strip() for name in words.split(",") if name.strip()]
+
+
+def _space(words: list[str] | None) -> dict[str, tuple[object, ...]]:
+    """NAME=V1,V2 words as values to search; numbers are read as numbers."""
+    space: dict[str, tuple[object, ...]] = {}
+    for word in words or []:
+        name, equals, values = word.partition("=")
+        if not equals or not name or not values:
+            raise SettingError(f"'--space {word}' is not NAME=V1,V2; write for example --space c1=1,10.")
+        space[name.strip()] = tuple(_number(value.strip()) for value in values.split(","))
+    return space
+
+
+def _number(word: str) -> object:
+    try:
+        value = float(word)
+    except ValueError:
+        return word
+    return value
 
 
 def _labelled(

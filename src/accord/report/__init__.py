@@ -5,6 +5,13 @@ from accord.report.page import (
     write_comparison_plot,
     write_comparison_report,
     write_run_report,
+    write_search_report,
 )
 
-__all__ = ["write_classifier_report", "write_comparison_plot", "write_comparison_report", "write_run_report"]
+__all__ = [
+    "write_classifier_report",
+    "write_comparison_plot",
+    "write_comparison_report",
+    "write_run_report",
+    "write_search_report",
+]

@@ -82,6 +82,49 @@ def _by_class(clf: Classifier, names: list[str]) -> list[dict[str, Any]]:
     ]
 
 
+def write_search_report(found: dict[str, Any], path: Path) -> None:
+    """The page of a search: the winner, best so far, and a heat map of the two constants if both were searched."""
+    _write(
+        path,
+        "search.html",
+        title="Search for settings",
+        found=found,
+        curve=Markup(_best_so_far(found["rows"])),
+        maps=[Markup(picture) for picture in _constant_maps(found)],
+        rows=sorted(found["rows"], key=lambda row: -row["value"])[:WORST],
+        names=list(found["space"]),
+    )
+
+
+def _best_so_far(rows: list[dict[str, Any]]) -> str:
+    values = [row["value"] for row in rows]
+    best = np.maximum.accumulate(values)
+    series = {
+        "best so far": [(k + 1, float(v)) for k, v in enumerate(best)],
+        "trial": [(k + 1, v) for k, v in enumerate(values)],
+    }
+    return plots.lines(series, ("trial", "noisy validation"), "The search")
+
+
+def _constant_maps(found: dict[str, Any]) -> list[str]:
+    """Best value of each pair of constants, over all other settings, as a share of the way from worst to best."""
+    maps = []
+    for down, across in (("c0", "c1"), ("c1", "c2")):
+        if not {down, across} <= set(found["space"]):
+            continue
+        rows, columns = (sorted(found["space"][name]) for name in (down, across))
+        best = np.full((len(rows), len(columns)), np.nan)
+        for row in found["rows"]:
+            at = rows.index(row["settings"][down]), columns.index(row["settings"][across])
+            best[at] = np.nanmax([best[at], row["value"]])
+        maps.append(
+            plots.value_map(
+                best.tolist(), [f"{v:g}" for v in rows], [f"{v:g}" for v in columns], (down, across), "Constants"
+            )
+        )
+    return maps
+
+
 def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
     """The page of a comparison."""
     _write(

@@ -153,6 +153,43 @@ def heat_map(values: Sequence[Sequence[float]], names: Sequence[str], labels: tu
     return "".join(parts) + "</svg>"
 
 
+def value_map(
+    values: Sequence[Sequence[float]],
+    down: Sequence[str],
+    across: Sequence[str],
+    labels: tuple[str, str],
+    title: str,
+) -> str:
+    """A value for each pair of settings, darker for better; pairs that were not tried stay empty."""
+    tried = [v for row in values for v in row if v == v]
+    low, high = (min(tried), max(tried)) if tried else (0.0, 1.0)
+    left, cell, tall = 70.0, 78.0, 34.0
+    parts = [
+        f'<svg class="plot" viewBox="0 0 {left + cell * len(across) + 8:.0f} {tall * len(down) + 56:.0f}" '
+        f'role="img" aria-label="{escape(title)}" xmlns="http://www.w3.org/2000/svg">',
+        f'<text class="axis" x="0" y="14">{escape(labels[0])} down, {escape(labels[1])} across</text>',
+    ]
+    for r, row in enumerate(values):
+        y = 24 + r * tall
+        parts.append(
+            f'<text class="tick" x="{left - 8}" y="{y + 21:.1f}" text-anchor="end">{escape(down[r])}</text>'
+        )
+        for c, value in enumerate(row):
+            if value != value:
+                continue
+            share, x = (value - low) / ((high - low) or 1), left + c * cell
+            parts.append(
+                f'<rect class="heat" x="{x:.1f}" y="{y:.1f}" width="{cell - 2:.1f}" height="{tall - 2:.1f}" '
+                f'fill-opacity="{0.06 + 0.94 * share:.3f}"/>'
+                f'<text class="{"onheat" if share > 0.5 else "tick"}" x="{x + cell / 2:.1f}" y="{y + 21:.1f}" '
+                f'text-anchor="middle">{value:.4f}</text>'
+            )
+    for c, name in enumerate(across):
+        x, y = left + (c + 0.5) * cell, 24 + len(down) * tall + 18
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{escape(name)}</text>')
+    return "".join(parts) + "</svg>"
+
+
 PANEL, ROW = 300, 28
 
 

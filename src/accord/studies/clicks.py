@@ -16,8 +16,9 @@ from accord.data.reading import open_table
 from accord.errors import SettingError
 from accord.estimators import Recommender, make_settings
 from accord.methods import METHODS
-from accord.studies.compare import ORACLE, Cell, Study
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Study
 from accord.studies.materials import Materials, clean_only, with_false_clicks
+from accord.studies.spaces import Space, clicks_space
 from accord.training import Hook
 
 
@@ -42,8 +43,11 @@ class Comparison(Study):
     """Share of random false clicks added to training alone."""
     protocol: dict[str, Any] = field(default_factory=dict)
     """Written into every cell: protocol, split sizes, and the like."""
+    tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
+    budget: str = NO_SEARCH
 
     known_methods: ClassVar[Any] = METHODS
+    validation_metric: ClassVar[str] = "ndcg@20"
     needs_no_model: ClassVar[tuple[str, ...]] = ("popularity",)
 
     @staticmethod
@@ -84,10 +88,21 @@ class Comparison(Study):
         pairs, noise = sort_truths(self.truths)
         return [self._run(cell, folder, pairs, noise, hook) for cell, hook in zip(cells, hooks, strict=True)]
 
-    def _run(self, cell: Cell, folder: Path, pairs: Any, noise: Any, hook: Hook | None) -> dict[str, Any]:
-        materials = self._materials(cell.method, cell.seed, noise)
+    def validate(
+        self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
+    ) -> list[float]:
+        values = []
+        for one, hook in zip(settings, hooks, strict=True):
+            rec = self._fit(one, self._materials(method, int(one["seed"]), None), hook)
+            values.append(list(rec.metrics_["validation"].values())[-1][self.validation_metric])
+        return values
+
+    def space(self, method: str) -> Space:
+        return clicks_space(method)
+
+    def _fit(self, settings: dict[str, Any], materials: Materials, hook: Hook | None) -> Recommender:
         columns = self.columns if materials.log is self.log else {}
-        rec = Recommender(**self.settings_of(*cell)).fit(
+        return Recommender(**settings).fit(
             materials.log,
             valid=materials.valid,
             known=materials.known,
@@ -95,6 +110,10 @@ class Comparison(Study):
             hook=hook,
             **columns,
         )
+
+    def _run(self, cell: Cell, folder: Path, pairs: Any, noise: Any, hook: Hook | None) -> dict[str, Any]:
+        materials = self._materials(cell.method, cell.seed, noise)
+        rec = self._fit(self.settings_of(*cell), materials, hook)
         return self._measured(rec, materials, pairs, folder / f"{cell.name}.parquet", cell.method)
 
     def _materials(self, method: str, seed: int, noise: Any) -> Materials:
@@ -117,7 +136,7 @@ class Comparison(Study):
             "inject": self.inject,
             "settings": rec.settings.model_dump(),
             "selection": _selection(rec),
-            "search_budget": "none: the settings as given",
+            "search_budget": self.budget,
             "validation": kept,
             "seconds": rec.metrics_["train_seconds"],
             "epochs": rec.metrics_["epochs"],

@@ -17,11 +17,15 @@ import pyarrow.parquet as parquet
 from accord.errors import DataError, SettingError, nearest
 from accord.estimators.run_folder import read_json, write_json
 from accord.studies.significance import holm, paired_bootstrap
+from accord.studies.spaces import Space
 from accord.training import Hook
 
 CELLS = "cells"
 ORACLE = "oracle"
 """Normal training on the truly clean rows: a reference that uses knowledge no method has."""
+
+
+NO_SEARCH = "none: the settings as given"
 
 
 class Cell(NamedTuple):
@@ -48,8 +52,13 @@ class Study(ABC):
     seeds: int
     settings: dict[str, Any]
     protocol: dict[str, Any]
+    tuned: dict[str, dict[str, Any]]
+    """Settings that a search found, by row; they go before all others."""
+    budget: str
+    """The search that found them, in words."""
 
     known_methods: ClassVar[Iterable[str]] = ()
+    validation_metric: ClassVar[str] = ""
     needs_no_model: ClassVar[tuple[str, ...]] = ()
 
     def rows(self) -> list[tuple[str, str]]:
@@ -67,7 +76,7 @@ class Study(ABC):
                 chosen[name] = value
             elif owner == method:
                 chosen[plain] = value
-        return chosen
+        return chosen | self.tuned.get(row_name(model, trained), {})
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is trained."""
@@ -95,6 +104,16 @@ class Study(ABC):
     @abstractmethod
     def inputs(self) -> list[Any]:
         """Files and tables whose change makes a cell stale."""
+
+    @abstractmethod
+    def validate(
+        self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
+    ) -> list[float]:
+        """Train with each of the settings: the noisy validation metric of what was kept. No truth is read."""
+
+    @abstractmethod
+    def space(self, method: str) -> Space:
+        """What is searched for a method."""
 
     def at_once(self) -> int:
         """Cells that are trained together."""
@@ -186,6 +205,7 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
         "models": list(study.models),
         "seeds": study.seeds,
         "selection": results[0]["selection"],
+        "search_budget": study.budget,
         **study.protocol,
         "rows": rows,
     }

@@ -18,7 +18,8 @@ from accord.errors import DataError
 from accord.estimators.classifier import Classifier, fit_together
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
-from accord.studies.compare import ORACLE, Cell, Study
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Study
+from accord.studies.spaces import Space, labels_space
 from accord.training import Hook, resolve_device
 
 CLEAN_EXAMPLES = 1000
@@ -45,8 +46,11 @@ class LabelComparison(Study):
     source: Any = None
     """The file the examples came from."""
     protocol: dict[str, Any] = field(default_factory=dict)
+    tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
+    budget: str = NO_SEARCH
 
     known_methods: ClassVar[Any] = CLASSIFIER_METHODS
+    validation_metric: ClassVar[str] = "accuracy"
 
     def check(self) -> None:
         super().check()
@@ -69,6 +73,23 @@ class LabelComparison(Study):
     def at_once(self) -> int:
         device = resolve_device(str(self.settings.get("device", "auto")))
         return SIDE_BY_SIDE if device.type == "cuda" else 1
+
+    def validate(
+        self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
+    ) -> list[float]:
+        materials = [self._materials(Cell("", method, int(one["seed"]))) for one in settings]
+        classifiers = [Classifier(**one) for one in settings]
+        fit_together(
+            classifiers,
+            [m.inputs for m in materials],
+            [m.labels for m in materials],
+            clean=[m.clean for m in materials],
+            hooks=hooks,
+        )
+        return [list(c.metrics_["validation"].values())[-1][self.validation_metric] for c in classifiers]
+
+    def space(self, method: str) -> Space:
+        return labels_space(method)
 
     def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None]) -> list[dict[str, Any]]:
         materials = [self._materials(cell) for cell in cells]
@@ -111,7 +132,7 @@ class LabelComparison(Study):
             "noise": None if materials.noisy is None else materials.noisy.notes(),
             "settings": clf.settings.model_dump(),
             "selection": _selection(clf),
-            "search_budget": "none: the settings as given",
+            "search_budget": self.budget,
             "validation": kept,
             "seconds": clf.metrics_["train_seconds"],
             "epochs": clf.metrics_["epochs"],

@@ -1,0 +1,82 @@
+"""Searches on the command line: progress for the whole, the winner, and a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from accord.cli import ui
+from accord.errors import AccordError
+from accord.estimators.run_folder import REPORT
+from accord.report import write_search_report
+from accord.studies import Study
+from accord.studies.tuning import Standing, Tuning, fit_line, tune, tuned_study
+
+
+def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: str) -> None:
+    tuning = Tuning(study, **budget)
+    tuning.check()
+    made_now = not out.exists()
+    try:
+        with ui.bar() as progress:
+            whole = progress.add_task("search", total=tuning.trials, note="")
+            found = tune(tuning, out, lambda now: _show(progress, whole, now), _trial_hook(progress))
+    except AccordError:
+        if made_now and out.is_dir() and not any(out.iterdir()):
+            out.rmdir()
+        raise
+    write_search_report(found, out / REPORT)
+    rows = [["setting", "best", "searched"]]
+    rows += [
+        [
+            n,
+            f"{found['best'][n]:g}" if isinstance(found["best"][n], float) else str(found["best"][n]),
+            ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values),
+        ]
+        for n, values in found["space"].items()
+    ]
+    ui.table(
+        rows,
+        f"{found['method']}: {found['metric']} {found['value']:.4f} on noisy validation, "
+        f"{found['trials']} trials of {found['seeds']} seed(s)",
+    )
+    ui.say("Train the winner:")
+    ui.out.print(fit_line(found, data, words), markup=False, soft_wrap=True)
+    ui.say(f"Settings: {out / 'best.json'}    Report: {out / REPORT}")
+
+
+def run_tuned(study: Study, budget: dict[str, Any], out: Path) -> Study:
+    """Search for every row of a comparison with the same budget."""
+    study.check()
+    with ui.bar() as progress:
+        tasks: dict[str, Any] = {}
+
+        def watch(row: str, now: Standing) -> None:
+            if row not in tasks:
+                tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
+            _show(progress, tasks[row], now)
+
+        return tuned_study(study, out, budget, watch, _trial_hook(progress))
+
+
+def _show(progress: Any, task: Any, now: Standing) -> None:
+    best = "" if now.best is None else f"  best {now.best:.4f}"
+    progress.update(task, completed=now.done, total=now.trials, note=f"trial {now.done}/{now.trials}{best}")
+
+
+def _trial_hook(progress: Any) -> Any:
+    """A bar for the training at hand below that of the whole."""
+
+    def make(trial: int, seed: int) -> Any:
+        for task in [t.id for t in progress.tasks if t.fields.get("training")]:
+            progress.remove_task(task)
+        task = progress.add_task(f"trial {trial}, seed {seed}", total=None, note="", training=True)
+
+        def hook(now: Any) -> None:
+            done = (now.phase_number - 1 + (now.epoch - 1 + now.fraction) / now.epochs) / now.phases
+            if task in progress.task_ids:
+                progress.update(task, completed=done, total=1.0, note=f"{now.phase} epoch {now.epoch}/{now.epochs}")
+
+        return hook
+
+    return make

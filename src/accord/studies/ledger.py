@@ -1,0 +1,218 @@
+"""The record of a search: an Optuna study that survives kills and is shared by processes and machines.
+
+A trial belongs to the process that asked for it. Grid and random searches are plans made beforehand: a process
+takes the first place of the plan that nobody holds, writes its claim down, and looks again; where two took one
+place, the earlier trial keeps it. A trial whose process is gone is given up, and its place is free again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accord.errors import DataError, SettingError
+from accord.studies.spaces import Space, plan
+
+SAMPLERS = ("random", "grid", "tpe")
+GRACE = 120.0
+"""Seconds without a sign of life after which a trial on another machine is given up."""
+PLACE, OWNER, ALIVE, REASON = "place", "owner", "alive", "reason"
+
+
+@dataclass
+class Held:
+    """A trial this process is working on."""
+
+    trial: Any
+    settings: dict[str, Any]
+    last_sign: float = 0.0
+
+
+class Ledger:
+    """Claims trials, keeps them alive and writes down their results."""
+
+    def __init__(
+        self, storage: str, name: str, space: Space, sampler: str, trials: int, seed: int, identity: str
+    ) -> None:
+        import optuna
+
+        if sampler not in SAMPLERS:
+            raise SettingError(f"Unknown sampler '{sampler}': choose from {', '.join(SAMPLERS)}.")
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.optuna, self.space, self.sampler = optuna, space, sampler
+        self.plan = None if sampler == "tpe" else plan(space, sampler, trials, seed)
+        self.trials = trials if self.plan is None else len(self.plan)
+        self._places: dict[int, int] = {}
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{_born(os.getpid())}"
+        self.study = self._open(storage, name, seed)
+        self._check(identity)
+
+    def _open(self, storage: str, name: str, seed: int) -> Any:
+        optuna = self.optuna
+        try:
+            return optuna.create_study(
+                storage=optuna.storages.RDBStorage(storage),
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+                sampler=self._make_sampler(seed),
+            )
+        except Exception as error:  # drivers raise what they like
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise DataError(f"The storage '{_without_password(storage)}' cannot be used: {reason}.") from error
+
+    def _make_sampler(self, seed: int) -> Any:
+        if self.plan is None:
+            mixed = (seed * 1_000_003 + os.getpid()) % 2**32 if seed else os.getpid()
+            return self.optuna.samplers.TPESampler(seed=mixed, constant_liar=True)
+        return _planned(self.optuna, self)
+
+    def _check(self, identity: str) -> None:
+        known = self.study.user_attrs.get("identity")
+        if known is None:
+            self.study.set_user_attr("identity", identity)
+        elif known != identity:
+            raise SettingError(
+                "This search was begun with other data, settings, space or seeds; choose another --out or --name."
+            )
+
+    # -- claiming --------------------------------------------------------------------------------------
+
+    def claim(self, count: int) -> list[Held]:
+        """Up to ``count`` trials to work on; none when nothing is left that nobody holds."""
+        self._give_up_the_dead()
+        held: list[Held] = []
+        while len(held) < count:
+            one = self._claim_one()
+            if one is None:
+                break
+            held.append(one)
+        return held
+
+    def _claim_one(self) -> Held | None:
+        while True:
+            place = self._free_place()
+            if place is None:
+                return None
+            trial = self.study.ask()
+            trial.set_user_attr(OWNER, self.owner)
+            trial.set_user_attr(ALIVE, time.time())
+            trial.set_user_attr(PLACE, place)
+            if self._is_mine(trial.number, place):
+                self._places[trial.number] = place
+                settings = {n: trial.suggest_categorical(n, values) for n, values in self.space.items()}
+                return Held(trial, settings, time.time())
+            self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
+
+    def _free_place(self) -> int | None:
+        taken = {t.user_attrs.get(PLACE) for t in self._standing()}
+        return next((k for k in range(self.trials) if k not in taken), None)
+
+    def _is_mine(self, number: int, place: int) -> bool:
+        """No earlier trial holds the place: of two that took it at once, both see this alike."""
+        return not any(t.number < number and t.user_attrs.get(PLACE) == place for t in self._standing())
+
+    def _standing(self) -> list[Any]:
+        """Trials that are done or being worked on; those that failed for good count as done."""
+        state = self.optuna.trial.TrialState
+        return [
+            t
+            for t in self.study.get_trials(deepcopy=False)
+            if t.state in (state.COMPLETE, state.RUNNING) or (t.state == state.FAIL and REASON in t.user_attrs)
+        ]
+
+    def _give_up_the_dead(self) -> None:
+        state = self.optuna.trial.TrialState
+        for t in self.study.get_trials(deepcopy=False, states=(state.RUNNING,)):
+            if not _lives(t.user_attrs.get(OWNER), t.user_attrs.get(ALIVE), self.owner, t.datetime_start):
+                try:
+                    self.study.tell(t.number, state=state.FAIL)
+                except ValueError:
+                    continue  # another process was quicker
+
+    # -- results ---------------------------------------------------------------------------------------
+
+    def sign(self, held: Held) -> None:
+        """A sign of life, a few times a minute."""
+        if time.time() - held.last_sign > GRACE / 8:
+            held.last_sign = time.time()
+            held.trial.set_user_attr(ALIVE, held.last_sign)
+
+    def done(self, held: Held, values: Sequence[float], seconds: float) -> None:
+        held.trial.set_user_attr("values", list(values))
+        held.trial.set_user_attr("seconds", seconds)
+        self.study.tell(held.trial, sum(values) / len(values))
+
+    def failed(self, held: Held, reason: str) -> None:
+        """A setting that cannot be trained, such as one that diverges, is not tried again."""
+        held.trial.set_user_attr(REASON, reason)
+        self.study.tell(held.trial, state=self.optuna.trial.TrialState.FAIL)
+
+    def finished(self) -> list[dict[str, Any]]:
+        """Settings and results of every finished trial, by place."""
+        state = self.optuna.trial.TrialState
+        rows = [
+            {
+                "trial": t.user_attrs.get(PLACE, t.number),
+                "settings": dict(t.params),
+                "value": t.value,
+                "values": t.user_attrs.get("values", []),
+                "seconds": t.user_attrs.get("seconds", 0.0),
+            }
+            for t in self.study.get_trials(deepcopy=False, states=(state.COMPLETE,))
+        ]
+        return sorted(rows, key=lambda row: row["trial"])
+
+    def complete(self) -> bool:
+        state = self.optuna.trial.TrialState
+        standing = self._standing()
+        return len(standing) >= self.trials and all(t.state != state.RUNNING for t in standing)
+
+
+def _planned(optuna: Any, ledger: Ledger) -> Any:
+    """A sampler that reads the plan: a trial's settings depend on its place alone."""
+
+    class Planned(optuna.samplers.BaseSampler):
+        def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+            return {}
+
+        def sample_relative(self, study: Any, trial: Any, search_space: Any) -> dict[str, Any]:
+            return {}
+
+        def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
+            return ledger.plan[ledger._places[trial.number]][param_name]  # pyright: ignore[reportOptionalSubscript]
+
+    return Planned()
+
+
+def _born(pid: int) -> str:
+    """When a process began, so that a number used again is not taken for it; empty where that is not told."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def _lives(owner: Any, alive: Any, own: str, started: Any) -> bool:
+    if owner is None:  # asked for, and its process has not said who it is: give it a moment
+        return started is not None and time.time() - started.timestamp() < GRACE
+    host, pid, born = str(owner).split(":")
+    if host == own.split(":")[0]:
+        try:
+            os.kill(int(pid), 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass
+        return not born or _born(int(pid)) == born
+    return alive is not None and time.time() - float(alive) < GRACE
+
+
+def _without_password(storage: str) -> str:
+    head, at, tail = storage.rpartition("@")
+    return f"{head.split('://')[0]}://…@{tail}" if at else storage

@@ -1,0 +1,197 @@
+"""A search for settings by noisy validation alone, with the same budget for every method."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from accord.errors import AccordError, DataError
+from accord.estimators.run_folder import write_json
+from accord.studies.compare import ORACLE, Cell, Study, row_name
+from accord.studies.ledger import Held, Ledger
+from accord.studies.spaces import Space, narrowed
+from accord.training import Hook
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What to search: a study's model and method, a space, and a budget."""
+
+    study: Study
+    """Gives the data and trains; its first model and method are tuned."""
+    trials: int = 20
+    seeds: int = 1
+    sampler: str = "random"
+    space: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Values that replace those of the method's own space."""
+    seed: int = 0
+    storage: str | None = None
+    """An address of a database; by default a file in the search's folder."""
+
+    @property
+    def row(self) -> tuple[str, str]:
+        return self.study.models[0], self.study.methods[0]
+
+    def whole_space(self) -> Space:
+        return narrowed(self.study.space(self.row[1]), self.space)
+
+    def identity(self) -> str:
+        """What a search that goes on must share with the one that began."""
+        first = self.study.identity(Cell(*self.row, 0))
+        own = [self.seeds, self.sampler, self.seed]  # more trials go on with the same search
+        return json.dumps([first, own, self.whole_space()], default=str)
+
+    def settings_of(self, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
+        return self.study.settings_of(*self.row, seed) | chosen
+
+    def check(self) -> None:
+        self.study.check()
+        if self.trials < 1 or self.seeds < 1:
+            raise DataError("A search needs at least one trial and one seed.")
+        for name, values in self.whole_space().items():
+            for value in values:
+                self.study.check_settings(self.settings_of({name: value}, 0))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a search stands, for whoever watches."""
+
+    done: int
+    trials: int
+    best: float | None
+    settings: dict[str, Any]
+    """Of the best so far."""
+
+
+Watch = Callable[[Standing], None]
+MakeHook = Callable[[int, int], Hook | None]
+"""Told (trial, seed) when a training begins; gives the hook it reports to."""
+
+
+def tune(
+    tuning: Tuning, out: Path, watch: Watch = lambda standing: None, hook: MakeHook = lambda trial, seed: None
+) -> dict[str, Any]:
+    """Run the trials that are left and write down what was found."""
+    tuning.check()
+    out.mkdir(parents=True, exist_ok=True)
+    ledger = Ledger(
+        tuning.storage or f"sqlite:///{out / 'study.db'}",
+        "-".join(word for word in tuning.row if word),
+        tuning.whole_space(),
+        tuning.sampler,
+        tuning.trials,
+        tuning.seed,
+        tuning.identity(),
+    )
+    _tell(ledger, watch)
+    while True:
+        held = ledger.claim(max(1, tuning.study.at_once() // tuning.seeds))
+        if held:
+            _work(tuning, ledger, held, hook)
+            _tell(ledger, watch)
+        elif ledger.complete():
+            break
+        else:
+            time.sleep(1.0)  # others are at the last trials
+    return write_findings(tuning, ledger.finished(), out)
+
+
+def _tell(ledger: Ledger, watch: Watch) -> None:
+    rows = ledger.finished()
+    best = max(rows, key=lambda row: row["value"], default=None)
+    value, settings = (None, {}) if best is None else (best["value"], best["settings"])
+    watch(Standing(len(rows), ledger.trials, value, settings))
+
+
+def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook) -> None:
+    started = time.perf_counter()
+
+    def alive(one: Held, inner: Hook | None) -> Hook:
+        def tell(progress: Any) -> None:
+            for other in held:
+                ledger.sign(other)
+            if inner is not None:
+                inner(progress)
+
+        return tell
+
+    jobs = [(one, seed) for one in held for seed in range(tuning.seeds)]
+    settings = [tuning.settings_of(one.settings, seed) for one, seed in jobs]
+    hooks = [alive(one, hook(one.trial.number, seed)) for one, seed in jobs]
+    try:
+        values = tuning.study.validate(settings, tuning.row[1], hooks)
+    except AccordError as error:
+        if len(held) == 1:
+            ledger.failed(held[0], str(error))
+            return
+        for one in held:  # one of them cannot be trained: find out which
+            _work(tuning, ledger, [one], hook)
+        return
+    seconds = (time.perf_counter() - started) / len(held)
+    for k, one in enumerate(held):
+        ledger.done(one, values[k * tuning.seeds : (k + 1) * tuning.seeds], seconds)
+
+
+def tuned_study(
+    study: Study, out: Path, budget: dict[str, Any], watch: Callable[[str, Standing], None], hook: MakeHook
+) -> Study:
+    """A comparison whose every row has been searched with the same budget; rows that learn nothing are not."""
+    found: dict[str, dict[str, Any]] = {}
+    for model, method in study.rows():
+        if method == ORACLE or not study.space(method):
+            continue
+        name = row_name(model, method)
+        one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
+        place = out / "tune" / name.replace(" ", "-")
+        found[name] = tune(Tuning(one, **budget), place, lambda s, name=name: watch(name, s), hook)["best"]
+    words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {budget['sampler']} search"
+    return replace(study, tuned=found, budget=words)  # pyright: ignore[reportArgumentType]
+
+
+def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:
+    """The trials as a table, and the winner's settings as JSON."""
+    if not rows:
+        raise DataError("No trial of the search could be trained; lower the learning rates with --space.")
+    best = max(rows, key=lambda row: row["value"])  # of equals, the first of the plan
+    model, method = tuning.row
+    found = {
+        "model": model,
+        "method": method,
+        "best": best["settings"],
+        "value": best["value"],
+        "metric": tuning.study.validation_metric,
+        "selection": "noisy validation alone",
+        "trials": len(rows),
+        "seeds": tuning.seeds,
+        "sampler": tuning.sampler,
+        "space": {name: list(values) for name, values in tuning.whole_space().items()},
+        "fixed": {k: v for k, v in tuning.study.settings.items() if k not in best["settings"]},
+        "rows": rows,
+    }
+    names = list(tuning.whole_space())
+    table = {"trial": [r["trial"] for r in rows], **{n: [r["settings"][n] for r in rows] for n in names}}
+    table |= {"value": [r["value"] for r in rows], "seconds": [r["seconds"] for r in rows]}
+    parquet.write_table(pa.table(table), out / "trials.parquet")
+    write_json(out / "tune.json", found)
+    write_json(out / "best.json", best["settings"])
+    return found
+
+
+def fit_line(found: dict[str, Any], data: str, words: str = "") -> str:
+    """The command that trains the winner."""
+    chosen = {**found["fixed"], **found["best"]}
+    settings = " ".join(f"--set {name}={_plain(value)}" for name, value in chosen.items() if name != "device")
+    model = f" --model {found['model']}" if found["model"] else ""
+    return " ".join(f"accord fit {data} --out run{model} --method {found['method']} {words} {settings}".split())
+
+
+def _plain(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

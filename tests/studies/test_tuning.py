@@ -1,0 +1,274 @@
+"""Searches: plans, claims, kills, shared storages, and selection by noisy validation alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as parquet
+import pytest
+
+from accord.data.simulator import Simulation
+from accord.errors import DataError, SettingError
+from accord.studies import Comparison, compare
+from accord.studies.ledger import OWNER, PLACE, Ledger
+from accord.studies.spaces import clicks_space, plan, size
+from accord.studies.tuning import Standing, Tuning, fit_line, tune, tuned_study
+
+QUICK = {"epochs": 1, "batch_size": 512, "dims": 4}
+SMALL: dict[str, tuple[Any, ...]] = {"learning_rate": (0.01,), "l2": (0.1, 1.0), "c0": (1.0,), "alpha": (0.5,)}
+
+
+def search(made: Simulation, **more: Any) -> Tuning:
+    study = Comparison(made.log(), ["deca-p"], settings=QUICK)
+    return Tuning(study, **{"trials": 4, "space": SMALL | {"c1": (1.0, 10.0)}, **more})
+
+
+def test_plans() -> None:
+    space = {"a": (1, 2, 3), "b": (4, 5)}
+    assert [tuple(p.values()) for p in plan(space, "grid", 6, 0)] == [
+        (1, 4),
+        (1, 5),
+        (2, 4),
+        (2, 5),
+        (3, 4),
+        (3, 5),
+    ]
+    drawn = plan(space, "random", 4, seed=1)
+    assert len({tuple(p.values()) for p in drawn}) == 4
+    assert plan(space, "random", 6, seed=1)[:4] == drawn  # a longer search goes on with a shorter one
+    assert plan(space, "random", 4, seed=2) != drawn
+    with pytest.raises(SettingError, match="The grid has 6 settings"):
+        plan(space, "grid", 5, 0)
+    assert size(clicks_space("deca")) == 3 * 6 * 4 * 4 * 3
+    assert clicks_space("popularity") == {}
+
+
+@pytest.mark.parametrize("sampler", ["random", "grid", "tpe"])
+def test_the_winner_has_the_best_noisy_validation(sampler: str, made: Simulation, tmp_path: Path) -> None:
+    seen: list[Standing] = []
+    tuning = search(made, sampler=sampler, seeds=2)
+    found = tune(tuning, tmp_path, seen.append)
+    assert len(found["rows"]) == 4
+    assert found["value"] == max(row["value"] for row in found["rows"])
+    best = next(row for row in found["rows"] if row["settings"] == found["best"])
+    assert best["value"] == pytest.approx(sum(best["values"]) / 2)
+    again = tuning.study.validate(
+        [tuning.settings_of(found["best"], seed) for seed in (0, 1)], "deca-p", [None] * 2
+    )
+    assert again == pytest.approx(best["values"])
+    assert [s.done for s in seen] == [0, 1, 2, 3, 4]
+    assert json.loads((tmp_path / "best.json").read_text()) == found["best"]
+    assert parquet.read_table(tmp_path / "trials.parquet").num_rows == 4
+    line = fit_line(found, "clicks.csv")
+    assert line.startswith("accord fit clicks.csv --out run --model gmf --method deca-p")
+    assert f"--set l2={found['best']['l2']:g}" in line
+
+
+def test_the_truth_is_never_read(made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from accord import Recommender
+
+    for name in ("evaluate", "evaluate_users", "evaluate_issues"):
+        monkeypatch.setattr(Recommender, name, lambda *a, **k: pytest.fail("the truth was read"))
+    study = Comparison(made.log(), ["normal"], settings=QUICK, truths=[made.truth(), made.clicks()])
+    tune(Tuning(study, trials=1), tmp_path)
+
+
+def test_a_search_goes_on_and_refuses_another(made: Simulation, tmp_path: Path) -> None:
+    first = tune(search(made, trials=2), tmp_path)
+    more = tune(search(made, trials=4), tmp_path)
+    assert [r["settings"] for r in more["rows"][:2]] == [r["settings"] for r in first["rows"]]
+    with pytest.raises(SettingError, match="begun with other"):
+        tune(search(made, trials=4, seeds=2), tmp_path)
+
+
+def test_settings_that_cannot_be_trained_are_passed_over(made: Simulation, tmp_path: Path) -> None:
+    from accord.studies import clicks
+
+    study = Comparison(made.log(), ["normal"], settings=QUICK)
+
+    class Failing(clicks.Comparison):
+        def validate(self, settings: Any, method: str, hooks: Any) -> list[float]:
+            if settings[0]["l2"] == 1.0:
+                raise DataError("Training diverged.")
+            return [0.5]
+
+    failing = Failing(study.log, ["normal"], settings=QUICK)
+    found = tune(
+        Tuning(failing, sampler="grid", space={"learning_rate": (0.01,), "l2": (0.1, 1.0, 10.0)}), tmp_path
+    )
+    assert [row["settings"]["l2"] for row in found["rows"]] == [0.1, 10.0]
+
+
+def test_bad_searches_are_refused(made: Simulation, tmp_path: Path) -> None:
+    for more, words in (
+        ({"space": {"c9": (1,)}}, "Unknown setting 'c9'"),
+        ({"space": {"alpha": (7.0,)}}, "less than or equal to 1"),
+        ({"sampler": "tpa"}, "choose from random, grid, tpe"),
+        ({"trials": 0}, "at least one trial"),
+        ({"storage": "postgresql+psycopg://nobody:secret@localhost:1/x"}, "cannot be used"),
+    ):
+        with pytest.raises((SettingError, DataError), match=words) as caught:
+            tune(search(made, **more), tmp_path / "out")
+        assert "secret" not in str(caught.value)
+
+
+def ledger(path: Path, name: str = "s") -> Ledger:
+    return Ledger(f"sqlite:///{path / 'l.db'}", name, {"a": (1, 2, 3)}, "grid", 3, 0, "same")
+
+
+def test_two_claims_of_one_place_end_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both look before either writes: the later trial gives way."""
+    one, two = ledger(tmp_path), ledger(tmp_path)
+    place = two._free_place()
+    held = one.claim(1)
+    stale = iter([place])
+    look = two._free_place
+    monkeypatch.setattr(two, "_free_place", lambda: next(stale, None) if place is not None else look())
+    assert two._claim_one() is None  # its stale look found a place that was taken meanwhile
+    monkeypatch.setattr(two, "_free_place", look)
+    other = two.claim(5)
+    assert [h.settings["a"] for h in held + other] == [1, 2, 3]
+    for holder, mine in ((one, held), (two, other)):
+        for h in mine:
+            holder.done(h, [float(h.settings["a"])], 0.1)
+    assert one.complete()
+    assert [row["value"] for row in one.finished()] == [1.0, 2.0, 3.0]
+
+
+def test_trials_of_the_dead_are_given_up(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    held = book.claim(2)
+    host = book.owner.split(":")[0]
+    held[0].trial.set_user_attr(OWNER, f"{host}:999999999:1")  # no such process
+    held[1].trial.set_user_attr(OWNER, "elsewhere:1:1")  # another machine, and it signed a moment ago
+    assert [h.settings["a"] for h in ledger(tmp_path).claim(5)] == [1, 3]
+
+
+COMMAND = [
+    *(sys.executable, "-c", "from accord.cli.main import run; run()", "tune"),
+    *("--method", "normal", "--trials", "12", "--epochs", "1", "--set", "batch_size=256", "--set", "dims=4"),
+    *("--space", "learning_rate=0.001,0.003,0.01", "--space", "l2=0.01,0.1,1,10", "--seed", "5"),
+]
+
+
+def start(log: Path, out: Path, *words: str) -> subprocess.Popen[bytes]:
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [*COMMAND, str(log), "--out", str(out), *words],
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+@pytest.fixture(scope="module")
+def log(made: Simulation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "log.parquet"
+    parquet.write_table(made.log(), path)
+    return path
+
+
+def finished(out: Path, storage: str | None = None) -> list[Any]:
+    import optuna
+
+    study = optuna.load_study(study_name=None, storage=storage or f"sqlite:///{out / 'study.db'}")
+    return study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+
+
+@pytest.mark.parametrize("sampler", ["random", "grid"])
+def test_a_killed_search_ends_as_if_it_had_not_been(sampler: str, log: Path, tmp_path: Path) -> None:
+    whole = start(log, tmp_path / "whole", "--sampler", sampler)
+    assert whole.wait(120) == 0
+    out = tmp_path / "killed"
+    chance = random.Random(sampler)
+    for _ in range(2):
+        process = start(log, out, "--sampler", sampler)
+        deadline = time.time() + 60
+        while not (out / "study.db").exists() and time.time() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3 + chance.random())
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    done = len(finished(out)) if (out / "study.db").exists() else 0
+    last = start(log, out, "--sampler", sampler)
+    assert last.wait(120) == 0
+    places = Counter(t.user_attrs[PLACE] for t in finished(out))
+    assert places == Counter(range(12)), f"{done} were done before"
+    found = [json.loads((folder / "tune.json").read_text()) for folder in (tmp_path / "whole", out)]
+    assert found[0]["best"] == found[1]["best"]
+    assert [r["value"] for r in found[0]["rows"]] == [r["value"] for r in found[1]["rows"]]
+
+
+def postgres() -> Path | None:
+    """The folder of PostgreSQL's programs."""
+    places = [Path(found).resolve().parent for found in [shutil.which("initdb")] if found]
+    places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((p for p in places if (p / "initdb").exists() and (p / "pg_ctl").exists()), None)
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A PostgreSQL of our own, for a while."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    programs = postgres()
+    if programs is None:
+        pytest.skip("no PostgreSQL programs here")
+    place = tmp_path_factory.mktemp("pg")
+    user: dict[str, Any] = {}
+    if os.getuid() == 0:  # PostgreSQL refuses to run as root
+        user = {"user": "nobody"}
+        for folder in (place, *place.parents):
+            if folder != Path("/tmp"):
+                folder.chmod(folder.stat().st_mode | 0o055)
+            if folder.name.startswith("pytest-of"):
+                break
+        place.chmod(0o777)
+    port = 20000 + os.getpid() % 20000
+    data = place / "data"
+    quiet: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **user}
+    try:
+        subprocess.run([programs / "initdb", "-D", data, "-U", "accord", "-A", "trust"], **quiet)
+        options = f"-p {port} -k {place} -c listen_addresses=127.0.0.1"
+        subprocess.run([programs / "pg_ctl", "-D", data, "-o", options, "-w", "start"], **quiet)
+    except (subprocess.CalledProcessError, OSError, PermissionError) as error:
+        pytest.skip(f"PostgreSQL does not start here: {error}")
+    yield f"postgresql+psycopg://accord@127.0.0.1:{port}/postgres"
+    subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+
+
+def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_path: Path) -> None:
+    pair = [start(log, tmp_path / f"p{k}", "--storage", server) for k in range(2)]
+    for process in pair:
+        assert process.wait(180) == 0
+    trials = finished(tmp_path, server)
+    assert Counter(t.user_attrs[PLACE] for t in trials) == Counter(range(12))
+    assert len({t.user_attrs[OWNER] for t in trials}) == 2
+    found = [json.loads((tmp_path / f"p{k}" / "best.json").read_text()) for k in range(2)]
+    assert found[0] == found[1]
+
+
+def test_every_row_of_a_comparison_gets_the_same_budget(made: Simulation, tmp_path: Path) -> None:
+    study = Comparison(
+        made.log(), ["popularity", "normal", "deca-p", "oracle"], seeds=1, settings=QUICK, truths=[made.clicks()]
+    )
+    budget = {"trials": 2, "seeds": 1, "sampler": "random"}
+    tuned = tuned_study(study, tmp_path, budget, lambda row, now: None, lambda trial, seed: None)
+    assert set(tuned.tuned) == {"gmf normal", "gmf deca-p"}
+    for name in tuned.tuned:
+        assert len(json.loads((tmp_path / "tune" / name.replace(" ", "-") / "tune.json").read_text())["rows"]) == 2
+    summary = compare(tuned, tmp_path)
+    assert summary["search_budget"] == "2 trials of 1 seed(s) for each row, random search"
+    cell = json.loads((tmp_path / "cells" / "gmf-deca-p-seed0.json").read_text())
+    assert cell["settings"]["c0"] == tuned.tuned["gmf deca-p"]["c0"]
+    oracle = json.loads((tmp_path / "cells" / "gmf-oracle-seed0.json").read_text())
+    assert oracle["settings"]["l2"] == tuned.tuned["gmf normal"]["l2"]
