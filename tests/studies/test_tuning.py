@@ -181,8 +181,12 @@ def log(made: Simulation, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def finished(out: Path, storage: str | None = None) -> list[Any]:
     import optuna
 
-    study = optuna.load_study(study_name=None, storage=storage or f"sqlite:///{out / 'study.db'}")
-    return study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+    opened = optuna.storages.RDBStorage(storage or f"sqlite:///{out / 'study.db'}")
+    study = optuna.load_study(study_name=None, storage=opened)
+    trials = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
+    opened.remove_session()
+    opened.engine.dispose()
+    return trials
 
 
 @pytest.mark.parametrize("sampler", ["random", "grid"])

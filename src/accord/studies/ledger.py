@@ -55,8 +55,9 @@ class Ledger:
     def _open(self, storage: str, name: str, seed: int) -> Any:
         optuna = self.optuna
         try:
+            self._storage = optuna.storages.RDBStorage(storage)
             return optuna.create_study(
-                storage=optuna.storages.RDBStorage(storage),
+                storage=self._storage,
                 study_name=name,
                 direction="maximize",
                 load_if_exists=True,
@@ -167,6 +168,11 @@ class Ledger:
             for t in self.study.get_trials(deepcopy=False, states=(state.COMPLETE,))
         ]
         return sorted(rows, key=lambda row: row["trial"])
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._storage.remove_session()
+        self._storage.engine.dispose()
 
     def complete(self) -> bool:
         state = self.optuna.trial.TrialState

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -91,17 +92,18 @@ def tune(
         tuning.seed,
         tuning.identity(),
     )
-    _tell(ledger, watch)
-    while True:
-        held = ledger.claim(max(1, tuning.study.at_once() // tuning.seeds))
-        if held:
-            _work(tuning, ledger, held, hook)
-            _tell(ledger, watch)
-        elif ledger.complete():
-            break
-        else:
-            time.sleep(1.0)  # others are at the last trials
-    return write_findings(tuning, ledger.finished(), out)
+    with closing(ledger):
+        _tell(ledger, watch)
+        while True:
+            held = ledger.claim(max(1, tuning.study.at_once() // tuning.seeds))
+            if held:
+                _work(tuning, ledger, held, hook)
+                _tell(ledger, watch)
+            elif ledger.complete():
+                break
+            else:
+                time.sleep(1.0)  # others are at the last trials
+        return write_findings(tuning, ledger.finished(), out)
 
 
 def _tell(ledger: Ledger, watch: Watch) -> None:
