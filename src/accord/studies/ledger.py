@@ -21,6 +21,7 @@ from accord.studies.spaces import Space, plan
 SAMPLERS = ("random", "grid", "tpe")
 GRACE = 120.0
 """Seconds without a sign of life after which a trial on another machine is given up."""
+OPENING_TRIES = 4
 PLACE, OWNER, ALIVE, REASON = "place", "owner", "alive", "reason"
 
 
@@ -53,19 +54,27 @@ class Ledger:
         self._check(identity)
 
     def _open(self, storage: str, name: str, seed: int) -> Any:
+        for tries_left in reversed(range(OPENING_TRIES)):
+            try:
+                return self._try_to_open(storage, name, seed)
+            except Exception as error:  # drivers raise what they like
+                if tries_left:  # perhaps another process is making the tables at this moment
+                    time.sleep(0.5)
+                    continue
+                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+                raise DataError(f"The storage '{_without_password(storage)}' cannot be used: {reason}.") from error
+        raise AssertionError("unreachable")
+
+    def _try_to_open(self, storage: str, name: str, seed: int) -> Any:
         optuna = self.optuna
-        try:
-            self._storage = optuna.storages.RDBStorage(storage)
-            return optuna.create_study(
-                storage=self._storage,
-                study_name=name,
-                direction="maximize",
-                load_if_exists=True,
-                sampler=self._make_sampler(seed),
-            )
-        except Exception as error:  # drivers raise what they like
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise DataError(f"The storage '{_without_password(storage)}' cannot be used: {reason}.") from error
+        self._storage = optuna.storages.RDBStorage(storage)
+        return optuna.create_study(
+            storage=self._storage,
+            study_name=name,
+            direction="maximize",
+            load_if_exists=True,
+            sampler=self._make_sampler(seed),
+        )
 
     def _make_sampler(self, seed: int) -> Any:
         if self.plan is None:
