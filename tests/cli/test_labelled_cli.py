@@ -34,7 +34,7 @@ def test_digits_from_fit_to_report(accord, digits: Path, tmp_path: Path) -> None
     names = {path.name for path in digits.iterdir()}
     assert names == {
         *("config.json", "weights.safetensors", "labels.parquet", "history.jsonl", "metrics.json"),
-        *("report.html", "truth.parquet", "worst.safetensors"),
+        *("report.html", "truth.parquet", "worst.safetensors", "noise.safetensors"),
     }
     config = json.loads((digits / "config.json").read_text())
     assert config["data"]["noise"]["realised"] == pytest.approx(0.355, abs=0.001)
@@ -140,3 +140,24 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
     assert len(err.strip().splitlines()) == 1
     assert list(tmp_path.iterdir()) == [tmp_path / "here"]
     assert not list((tmp_path / "here").iterdir())
+
+
+def test_columns_are_matched_by_name(accord, tmp_path: Path) -> None:
+    parquet.write_table(table(), tmp_path / "t.parquet")
+    swapped = table(1).select(["b", "kind", "a", "note"])
+    parquet.write_table(swapped, tmp_path / "test.parquet")
+    words = ["--label", "kind", "--ignore", "note", "--methods", "normal", "--seeds", "1", "--epochs", "20"]
+    command = ["compare", tmp_path / "t.parquet", *words, "--truth", tmp_path / "test.parquet"]
+    code, _, err = accord(*command, "--out", tmp_path / "cmp")
+    assert code == 0, err
+    assert (
+        json.loads((tmp_path / "cmp" / "compare.json").read_text())["rows"][0]["metrics"]["accuracy"]["mean"] > 0.9
+    )
+    code, _, err = accord(*command, "--truth", tmp_path / "t.parquet", "--out", tmp_path / "two")
+    assert code == 2
+    assert "one --truth" in err
+    parquet.write_table(swapped.rename_columns(["b", "kind", "z", "note"]), tmp_path / "odd.parquet")
+    command[-1] = tmp_path / "odd.parquet"
+    code, _, err = accord(*command, "--out", tmp_path / "three")
+    assert code == 2
+    assert "'a' is in one of them alone" in err

@@ -181,6 +181,14 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert read_image_folder(tmp_path / "photos", table, size=7).inputs.shape == (6, 7, 7, 3)
 
 
+def test_sixteen_bits_keep_their_upper_eight(tmp_path: Path) -> None:
+    folder = tmp_path / "deep"
+    folder.mkdir()
+    Image.fromarray((np.arange(16, dtype=np.uint16) * 4096).reshape(4, 4)).save(folder / "p.png")
+    data = read_image_folder(folder, pa.table({"file": ["p.png"], "label": ["a"]}))
+    assert data.inputs.ravel().tolist() == [16 * k for k in range(16)]
+
+
 def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     table = photos(folder)
@@ -188,6 +196,8 @@ def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
         (pa.table({"file": ["p0.png", "../x.png"], "label": ["a", "b"]}), "leads out of"),
         (pa.table({"file": ["p0.png", "p9.png"], "label": ["a", "b"]}), "row 2.*not there"),
         (pa.table({"file": ["p0.png"], "kind": ["a"]}), "name it with --label"),
+        (pa.table({"file": ["p\0.png"], "label": ["a"]}), "row 1"),
+        (pa.table({"file": ["p" * 300], "label": ["a"]}), "row 1"),
         (pa.table({"label": ["a"], "x": ["b"]}), "call it 'file'"),
         (pa.table({"file": ["p0.png", "p1.png"], "label": ["a", None]}), "missing.*row 2"),
     ]
@@ -221,6 +231,7 @@ def test_a_table_with_labels(tmp_path: Path) -> None:
         ({"a": [1.0, None], "label": [0, 1]}, "missing or infinite.*row 2"),
         ({"a": [1.0, float("inf")], "label": [0, 1]}, "missing or infinite"),
         ({"a": [1.0, 2.0], "label": [0.5, 1]}, "fractions"),
+        ({"a": [1.0, 1e39], "label": [0, 1]}, "beyond 3e38"),
         ({"a": [1.0, 2.0], "label": ["", "z"]}, "data row 1"),
         ({"label": [0, 1]}, "no columns"),
         ({"a": [1.0], "b": [2.0]}, "No label column"),

@@ -59,6 +59,15 @@ def test_an_epoch_has_every_example_once_and_the_last_batch_is_smaller(monkeypat
     assert sorted(torch.cat(chosen).tolist()) == [3, 8]
 
 
+def test_scaling_by_blocks_is_scaling_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = torch.randn(50, 3) * 5 + 2
+    whole_scaling = Scaling.of(values)
+    monkeypatch.setattr(labelled, "SCALING_BLOCK", 7)
+    blocks = Scaling.of(values)
+    assert torch.allclose(blocks.mean, whole_scaling.mean)
+    assert torch.allclose(blocks.std, values.std(0, unbiased=False))
+
+
 def test_scaling_centres_and_spares_constant_columns() -> None:
     values = torch.tensor([[1.0, 7.0], [3.0, 7.0]])
     scaled = Scaling.of(values)(values)

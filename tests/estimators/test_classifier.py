@@ -235,3 +235,91 @@ def test_damaged_runs_are_refused(tmp_path: Path) -> None:
         (tmp_path / name / name).write_bytes(content)
         with pytest.raises(DataError, match="fit it again|fit the run again|cannot be read"):
             Classifier.load(tmp_path / name)
+
+
+def test_damage_of_any_kind_is_one_sentence(tmp_path: Path) -> None:
+    """Every file of a run folder, spoiled in ways that still parse."""
+    rng = np.random.default_rng(0)
+    clf = Classifier(method="deca-p", model="mlp", epochs=1).fit(rng.normal(size=(40, 5, 5)), np.arange(40) % 2)
+    clf.save(tmp_path / "good")
+    good = json.loads((tmp_path / "good" / "config.json").read_text())
+    spoiled: list[dict[str, Any]] = [
+        {**good, "settings": None},
+        {**good, "settings": {k: v for k, v in good["settings"].items() if k != "c1"}},
+        {**good, "classes": {"type": "<i8", "values": ["x", "y"]}},
+        {**good, "classes": {"type": "<i8", "values": [1]}},
+        {**good, "shape": [5]},
+        {**good, "shape": "wide"},
+        {**good, "scaling": {"mean": [], "std": []}},
+        {**good, "networks": []},
+        {**good, "networks": ["elsewhere"]},
+        {**good, "data": None},
+    ]
+    for k, config in enumerate(spoiled):
+        clf.save(tmp_path / f"c{k}")
+        (tmp_path / f"c{k}" / "config.json").write_text(json.dumps(config))
+        with pytest.raises(DataError, match="fit it again"):
+            Classifier.load(tmp_path / f"c{k}")
+    for name, content in (
+        ("history.jsonl", b""),
+        ("history.jsonl", b"{}\n"),
+        ("history.jsonl", b"[1]\n"),
+        ("noise.safetensors", b"no"),
+        ("worst.safetensors", b"no"),
+    ):
+        clf.save(tmp_path / "one")
+        (tmp_path / "one" / name).write_bytes(content)
+        with pytest.raises(DataError):
+            Classifier.load(tmp_path / "one")
+
+
+def test_labels_match_whether_text_or_numbers() -> None:
+    X, y = blobs(90)
+    clf = Classifier(method="normal", epochs=5, batch_size=32).fit(X, y)
+    same = [clf.evaluate(X, labels)["accuracy"] for labels in (y, y.astype(str), y.astype(float))]
+    assert same[0] == same[1] == same[2]
+    words = Classifier(method="normal", epochs=1).fit(X, np.array(["cat", "dog", "eel"])[y])
+    with pytest.raises(DataError, match="catfish"):
+        words.evaluate(X, np.array(["catfish", "dog", "eel"])[y])
+    assert words.class_numbers(["eel", "catfish"], strangers=True).tolist() == [2, -1]
+
+
+class Dropping(Own):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.drop(self.body(x)))
+
+    def __init__(self, columns: int, classes: int) -> None:
+        super().__init__(columns, classes)
+        self.drop = nn.Dropout(0.5)
+
+
+def test_dropout_is_the_runs_own() -> None:
+    from accord.estimators import fit_together
+
+    X, y = blobs(120)
+
+    def make(seed: int) -> Classifier:
+        return Classifier(
+            model=Dropping(5, 3), features="body", method="normal", epochs=3, batch_size=32, seed=seed
+        )
+
+    torch.manual_seed(1)
+    alone = make(4).fit(X, y).predict_proba(X)
+    torch.manual_seed(2)
+    pair = [make(3), make(4)]
+    fit_together(pair, [X, X], [y, y])
+    assert np.array_equal(pair[1].predict_proba(X), alone)
+
+
+def test_odd_sizes_of_data() -> None:
+    X, y = blobs(101)
+    norm = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+    clf = Classifier(model=norm, features="2", method="normal", epochs=1, batch_size=10, valid_share=0.0)
+    assert clf.fit(X, y).predict(X).shape == (101,)  # no batch of one
+    images = np.random.default_rng(0).integers(0, 255, (20, 3, 3))
+    with pytest.raises(SettingError, match="too small"):
+        Classifier(model="convnet").fit(images, y[:20])
+    with pytest.raises(DataError, match="names for"):
+        Classifier().fit(X, y, names=["a"])
+    many = Classifier(method="normal", epochs=1).fit(np.zeros((20, 8, 8)), np.arange(20) % 2)
+    assert many.predict(np.zeros((0, 8, 8))).shape == (0,)

@@ -103,7 +103,7 @@ def run_fit(
     source = read(words)
     values = {"augment": source.augment} | values
     settings = make_classifier_settings(values)
-    examples, trusted = source.examples, _trusted(source, words, clean, settings.method, settings.seed)
+    examples, trusted = source.examples, _trusted(source, words, clean, settings.method)
     if settings.method in USES_CLEAN_LABELS and clean is None:
         examples, trusted = _set_apart(examples, settings.seed, bool(noise))
     noisy, truth = None, examples.labels
@@ -131,19 +131,36 @@ def _truth_table(truth: np.ndarray, noisy: NoisyLabels) -> pa.Table:
     return pa.table({"index": np.arange(len(truth)), "true_label": truth, "is_noise": noisy.is_noise})
 
 
-def _trusted(
-    source: Source, words: Words, clean: Path | None, method: str, seed: int
-) -> tuple[np.ndarray, np.ndarray] | None:
+def _trusted(source: Source, words: Words, clean: Path | None, method: str) -> tuple[np.ndarray, np.ndarray] | None:
     """The examples with trusted labels that a file holds: a table, or labels of images of the same folder."""
     if clean is None:
         return None
     if method not in USES_CLEAN_LABELS:
         raise SettingError(f"--clean is for {', '.join(USES_CLEAN_LABELS)}; method '{method}' uses none.")
+    return _further(words, source.examples, clean)
+
+
+def _further(words: Words, examples: Labelled, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """More examples like those at hand: labels of images of the same folder, or a table with the same columns."""
     if words.data.is_dir():
-        read_in = _read_folder(words.data, replace(words, labels=clean))
+        size = words.size or examples.inputs.shape[1]
+        more = _read_folder(words.data, replace(words, labels=path, size=size))
+    elif "columns" in examples.notes:
+        more = in_the_order_of(
+            read_labelled_table(path, words.label, tuple(words.ignore)), examples.notes["columns"], path
+        )
     else:
-        read_in = read_labelled_table(clean, words.label, tuple(words.ignore))
-    return read_in.inputs, read_in.labels
+        raise SettingError(f"'{path}' cannot stand beside the data set '{words.data}'.")
+    return more.inputs, more.labels
+
+
+def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> Labelled:
+    """A table with its columns in the order that was trained on."""
+    own = examples.notes["columns"]
+    if sorted(own) != sorted(columns):
+        odd = sorted(set(own) ^ set(columns))[0]
+        raise DataError(f"'{path}' has other columns than the training data; '{odd}' is in one of them alone.")
+    return replace(examples, inputs=examples.inputs[:, [own.index(name) for name in columns]])
 
 
 def _set_apart(examples: Labelled, seed: int, known: bool) -> tuple[Labelled, tuple[np.ndarray, np.ndarray]]:
@@ -204,8 +221,8 @@ def _known_noise(clf: Classifier, truth: Path) -> np.ndarray:
     if "is_noise" in table.column_names:
         wrong = as_bool(table["is_noise"])
     elif "true_label" in table.column_names:
-        given = clf.classes_[clf.labels_].astype(str)[_places(clf, table, place)]
-        wrong = given != np.array([str(value) for value in table["true_label"].to_pylist()])
+        true = clf.class_numbers(table["true_label"].to_pylist(), strangers=True)
+        wrong = clf.labels_[_places(clf, table, place)] != true
     else:
         raise DataError(f"No column is_noise or true_label in {place} (it has {', '.join(table.column_names)}).")
     marks = np.zeros(len(clf.labels_), bool)
@@ -217,7 +234,10 @@ def _places(clf: Classifier, table: pa.Table, place: str) -> np.ndarray:
     """Which example each row of the truth speaks of: by index, by file, or in order; every example once."""
     count = len(clf.labels_)
     if "index" in table.column_names:
-        places = np.asarray(table["index"].cast(pa.int64()))
+        try:
+            places = np.asarray(table["index"].cast(pa.int64()))
+        except pa.ArrowException as error:
+            raise DataError(f"Column 'index' of {place} does not hold the numbers of examples.") from error
     elif "file" in table.column_names and clf.names_ is not None:
         at = {str(name): k for k, name in enumerate(clf.names_)}
         places = np.array([at.get(str(name), -1) for name in table["file"].to_pylist()])
@@ -246,6 +266,8 @@ def _test_examples(clf: Classifier, words: Words | None) -> tuple[np.ndarray, np
     if words is None:
         if notes.get("source") != "catalogue":
             raise SettingError("Say which clean examples to test by: --truth FILE (and --images DIR for images).")
+        if notes.get("data") not in IMAGE_SETS:
+            raise DataError(f"The run names a data set '{notes.get('data')}' that is not in the catalogue.")
         data = IMAGE_SETS[notes["data"]].load()
         return data.test_inputs, data.test_labels
     label = words.label or notes.get("label")
@@ -254,10 +276,8 @@ def _test_examples(clf: Classifier, words: Words | None) -> tuple[np.ndarray, np
         examples = _read_folder(words.data, replace(words, label=label, size=size))
     else:
         examples = read_labelled_table(words.data, label, tuple(notes.get("ignored", ())))
-        if examples.notes["columns"] != notes.get("columns"):
-            raise DataError(f"'{words.data}' has other columns than the run was trained on.")
-    labels = examples.labels
-    return examples.inputs, labels.astype(clf.classes_.dtype) if clf.classes_.dtype.kind == "U" else labels
+        examples = in_the_order_of(examples, notes.get("columns", []), words.data)
+    return examples.inputs, examples.labels
 
 
 def comparison(
@@ -272,13 +292,11 @@ def comparison(
 ) -> LabelComparison:
     source = read(words)
     test = source.test
-    if truths:
-        if words.data.is_dir():
-            clean = _read_folder(words.data, replace(words, labels=truths[0]))
-        else:
-            clean = read_labelled_table(truths[0], words.label, tuple(words.ignore))
-        test = (clean.inputs, clean.labels)
     examples = source.examples
+    if len(truths) > 1:
+        raise SettingError("Labelled data take one --truth: a file of clean examples to test by.")
+    if truths:
+        test = _further(words, examples, truths[0])
     settings = {"augment": source.augment} | settings
     protocol = {"data": examples.notes["data"], "noise": noise, "noise_kind": noise_kind}
     return LabelComparison(
@@ -291,7 +309,6 @@ def comparison(
         test,
         noise,
         noise_kind,
-        words.data if words.data.is_file() else words.labels,
         protocol,
     )
 

@@ -52,6 +52,8 @@ def training_hook(progress: Bar, label: str = "", first: str = "reading the log"
     tasks: dict[str, object] = {"reading": progress.add_task(f"{label}{first}", total=None, note="")}
 
     def hook(now: Progress) -> None:
+        if not progress.task_ids or any(task not in progress.task_ids for task in tasks.values()):
+            return  # the bars were taken away: others have begun
         if now.phase not in tasks:
             for task in tasks.values():
                 progress.update(task, visible=False)  # pyright: ignore[reportArgumentType]

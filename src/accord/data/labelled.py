@@ -19,6 +19,7 @@ from accord.data.augmentation import Augmentation, Draws
 
 CHUNK_BYTES, CHUNK_BATCHES = 1 << 26, 64
 """At most this much is prepared at a time."""
+SCALING_BLOCK = 1 << 20
 BLOCK = 2048
 """Examples of a forward pass without gradients."""
 
@@ -83,9 +84,12 @@ class Scaling:
     @staticmethod
     def of(values: Tensor) -> Scaling:
         """Over all but the last dimension; a column that never changes is only centred."""
-        flat = values.reshape(-1, values.shape[-1]).double()
-        std = flat.std(0, unbiased=False)
-        return Scaling(flat.mean(0).float(), torch.where(std > 1e-12, std, torch.ones_like(std)).float())
+        blocks = values.reshape(-1, values.shape[-1]).split(SCALING_BLOCK)  # in double, but never all at once
+        count = sum(len(block) for block in blocks)
+        mean = torch.stack([block.double().sum(0) for block in blocks]).sum(0) / count
+        square = torch.stack([(block.double() - mean).square().sum(0) for block in blocks]).sum(0) / count
+        std = square.sqrt()
+        return Scaling(mean.float(), torch.where(std > 1e-12, std, torch.ones_like(std)).float())
 
     def to(self, device: torch.device) -> Scaling:
         return Scaling(self.mean.to(device), self.std.to(device))
@@ -198,6 +202,8 @@ class LabelledData:
         """Every example once in random order, or those at ``positions`` among the rows."""
         rows = self.rows if positions is None else self.rows.index_select(0, positions)
         order = rows[torch.randperm(len(rows), generator=generator, device=self.device)]
+        if len(rows) > 1 and len(rows) % batch_size == 1:  # one example alone has no batch statistics
+            order = order[:-1]
         draws = None if self.augmentation is None else self.augmentation.draw(len(rows), generator)
         if self._chunk is None or self._chunk.batch_size != batch_size:
             self._chunk = Chunk(self, batch_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from accord.errors import DataError, nearest
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
+WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
 Tick = Callable[[int, int], None]
 """Told images read and images in all."""
 
@@ -54,6 +56,8 @@ def read_image_folder(
     """The images that a file of labels names, all of one size; gray if all are, else in colour."""
     if not folder.is_dir():
         raise DataError(f"'{folder}' is no folder of images.")
+    if size is not None and size < 1:
+        raise DataError(f"A size of {size} pixels makes no sense; give for example --size 32.")
     opened, place = open_table(labels)
     table: pa.Table = opened.read() if isinstance(opened, TextFile) else opened
     label = _column(table.column_names, label, LABEL_NAMES, "label", place)
@@ -97,7 +101,16 @@ def _numbers(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
             f"Column '{name}' of {place} has {int(bad.sum())} missing or infinite value(s), the first in data row "
             f"{row}; fill them in, or leave it out with --ignore {name}."
         )
+    if np.abs(values).max(initial=0) > np.finfo(np.float32).max:
+        raise DataError(f"Column '{name}' of {place} holds numbers beyond 3e38; scale it.")
     return values.astype(np.float32)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _labels(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
@@ -117,7 +130,7 @@ def _labels(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
     blank = np.flatnonzero(values == "")
     if len(blank):
         raise DataError(f"A label is missing in column '{name}' of {place}, data row {int(blank[0]) + 1}.")
-    whole = all(v.isdecimal() and (v == "0" or not v.startswith("0")) and len(v) < 18 for v in np.unique(values))
+    whole = all(WHOLE.match(value) for value in np.unique(values).tolist())
     return values.astype(np.int64) if whole else values
 
 
@@ -126,19 +139,31 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
 
     home, read = folder.resolve(), []
     for k, name in enumerate(names):
-        path = (folder / name).resolve()
+        try:
+            path = (folder / name).resolve()
+        except (OSError, ValueError) as error:
+            raise DataError(f"Data row {k + 1} names no file that can be: {error}.") from error
         if not path.is_relative_to(home):
             raise DataError(f"'{name}' leads out of '{folder}'; name images inside the folder.")
         try:
             with Image.open(path) as image:
-                plain = image.convert("L" if image.mode in ("1", "L", "I;16") else "RGB")
-                read.append(np.asarray(plain.resize((size, size)) if size else plain))
+                plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
+                read.append(np.asarray(plain))
         except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError) as error:
-            reason = "it is not there" if not path.exists() else "it is no image, or damaged"
+            reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
             raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
         if tick is not None:
             tick(k + 1, len(names))
     return _alike(read, names)
+
+
+def _eight_bits(image: Any) -> Any:
+    """Gray or colour in bytes; of sixteen bits the upper eight."""
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
+    return image.convert("L" if image.mode in ("1", "L") else "RGB")
 
 
 def _alike(images: list[np.ndarray], names: list[str]) -> np.ndarray:

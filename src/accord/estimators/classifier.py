@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -77,6 +77,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         nothing. ``names`` are the examples' own, such as files. ``hook`` is told of the progress.
         """
         self.names_ = None if names is None else np.asarray(names)
+        if self.names_ is not None and len(self.names_) != len(y):
+            raise DataError(f"There are {len(self.names_)} names for {len(y)} labels; give one for each.")
         run = self.start(X, y, clean=clean, watch=watch)
         self.finish(drive([run], self._device, [hook])[0])
         return self
@@ -96,7 +98,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """
         settings = self.settings
         self._device = resolve_device(settings.device)
-        self.names_: np.ndarray | None = getattr(self, "names_", None)
+        names: np.ndarray | None = getattr(self, "names_", None)
+        self.names_ = names if names is not None and len(names) == len(y) else None
         self.notes_: dict[str, Any] = {}
         inputs, labels = self._take(X, y)
         held = np.zeros(len(labels), bool)
@@ -113,11 +116,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         data.augmentation = augmentation
         self._whole = self._data(values, given, torch.arange(len(labels), device=self._device))
         build = self._networks()
-        build.check()
+        build.check(self._auxiliary() if settings.method == "deca" else None)
         self._method = settings.make_method(
             len(self.classes_), self._auxiliary(), None if clean is None else self._other(clean)
         )
-        if settings.method == "mw-net" and clean is None:
+        if settings.method == "mw-net" and (clean is None or not len(clean[1])):
             raise DataError("Method mw-net learns from some clean examples: give fit(..., clean=(inputs, labels)).")
         self._phases = self._method.phases(build)
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(self._device))
@@ -203,6 +206,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """P(class) of each example, columns in the order of ``classes_``."""
         check_is_fitted(self, "networks_")
         inputs = self._as_fitted(X)
+        if not len(inputs):
+            return np.empty((0, len(self.classes_)))
         device = torch.device(self.device_)
         labels = torch.zeros(len(inputs), dtype=torch.int64)
         target = self._target()
@@ -219,8 +224,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def _target(self) -> nn.Module:
-        method = self.settings.make_method(len(self.classes_), self._auxiliary())
-        return method.target(self.networks_).eval()
+        """What was trained answers, whatever the settings say by now."""
+        if "target" in self.networks_:
+            return self.networks_["target"].eval()
+        return self.settings.make_method(len(self.classes_), self._auxiliary()).target(self.networks_).eval()
 
     def _as_fitted(self, X: Any) -> np.ndarray:
         """Inputs of the shape that was trained on."""
@@ -232,15 +239,18 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise DataError(f"Images of shape {images.shape[1:]} are not those of the training, {self.shape_}.")
         return images
 
-    def class_numbers(self, labels: Any) -> np.ndarray:
-        """The class number of each label; a label that was not trained on is an error."""
-        labels = np.asarray(labels)
-        at = np.searchsorted(self.classes_, labels)
-        at = np.minimum(at, len(self.classes_) - 1)
-        unknown = self.classes_[at] != labels
-        if unknown.any():
-            raise DataError(f"Label '{labels[unknown][0]}' is none of the {len(self.classes_)} classes trained on.")
-        return at.astype(np.int64)
+    def class_numbers(self, labels: Any, *, strangers: bool = False) -> np.ndarray:
+        """The class number of each label, whether it came as text or as a number.
+
+        A label that was not trained on is an error, or with ``strangers`` −1.
+        """
+        known = {_word(value): k for k, value in enumerate(self.classes_.tolist())}
+        distinct, which = np.unique(np.asarray(labels), return_inverse=True)
+        numbers = np.array([known.get(_word(value), -1) for value in distinct.tolist()], np.int64)
+        if not strangers and (numbers < 0).any():
+            unknown = distinct[numbers < 0][0]
+            raise DataError(f"Label '{unknown}' is none of the {len(self.classes_)} classes trained on.")
+        return numbers[which]
 
     # -- noise -----------------------------------------------------------------------------------------
 
@@ -310,6 +320,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return classifier_folder.load(cls, Path(path), model, features)
 
 
+def _word(value: Any) -> str:
+    """A label in words: 1, 1.0 and '1' are the same."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def accuracy(network: nn.Module, data: LabelledData) -> dict[str, Tensor]:
     """The share of given labels that a network foresees; left on the device until it is read."""
     with torch.no_grad():
@@ -329,11 +344,13 @@ def fit_together(
     clean: Sequence[tuple[Any, Any] | None] | None = None,
     watch: tuple[Any, Any] | None = None,
     hooks: Sequence[Hook | None] | None = None,
+    fitted: Callable[[int], None] = lambda k: None,
 ) -> list[Classifier]:
     """Fit several classifiers side by side, each on inputs and labels of its own.
 
     On a GPU every run has a stream of its own, and inputs that are the same object are held once; elsewhere the
-    runs take turns. A run gives what it would give alone.
+    runs take turns. A run gives what it would give alone. ``fitted`` is told of each as it is ready; where one
+    cannot be trained, the others are, and then its error is raised.
     """
     if not len(classifiers) == len(labels) == len(inputs) or not classifiers:
         raise DataError("Give as many inputs and lists of labels as classifiers, and at least one.")
@@ -347,6 +364,10 @@ def fit_together(
         clf.start(X, y, clean=c, watch=watch, resident=held[id(X)])
         for clf, X, y, c in zip(classifiers, inputs, labels, extra, strict=True)
     ]
-    for clf, history in zip(classifiers, drive(runs, device, hooks), strict=True):
-        clf.finish(history)
+
+    def ended(k: int, history: list[EpochRecord]) -> None:
+        classifiers[k].finish(history)
+        fitted(k)
+
+    drive(runs, device, hooks, ended)
     return list(classifiers)

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 import accord
 from accord.data.labelled import Scaling
-from accord.errors import DataError
+from accord.errors import AccordError, DataError
 from accord.estimators import run_folder as folder
 from accord.training import resolve_device
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="Classifier")
 KIND = "classifier"
-LABELS, THUMBS = "labels.parquet", "worst.safetensors"
+LABELS, THUMBS, NOISE = "labels.parquet", "worst.safetensors", "noise.safetensors"
 THUMBNAILS = 48
 """Images of the worst labels that a run keeps for its report."""
 
@@ -35,6 +35,7 @@ def save(clf: Classifier, path: Path, *, overwrite: bool, also: Any) -> None:
         pyarrow.parquet.write_table(_label_table(clf), draft / LABELS)
         folder.write_lines(draft / folder.HISTORY, clf.history_)
         folder.write_json(draft / folder.METRICS, metrics_of(clf))
+        save_file({"matrix": clf.noise_matrix_}, draft / NOISE)
         if clf.worst_images_ is not None:
             at, pixels = clf.worst_images_
             save_file({"index": at.astype(np.int64), "pixels": np.ascontiguousarray(pixels)}, draft / THUMBS)
@@ -54,7 +55,6 @@ def _config(clf: Classifier) -> dict[str, Any]:
         "classes": {"type": clf.classes_.dtype.str, "values": clf.classes_.tolist()},
         "shape": list(clf.shape_),
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
-        "noise_matrix": clf.noise_matrix_.tolist(),
         "networks": list(clf.networks_),
         "data": clf.notes_,
     }
@@ -75,6 +75,23 @@ def _label_table(clf: Classifier) -> pa.Table:
 
 def load(cls: type[C], run: Path, model: Any, features: Any) -> C:
     config = folder.read_config(run, KIND)
+    try:
+        return _loaded(cls, run, config, model, features)
+    except AccordError:
+        raise
+    except DAMAGE as error:
+        words = str(error).strip().splitlines()[:1] or [type(error).__name__]
+        raise DataError(f"'{run}' is damaged ({words[0]}); fit it again.") from error
+
+
+DAMAGE = (
+    *(KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OSError, OverflowError),
+    *(pa.ArrowException, SafetensorError),
+)
+"""What reading a run folder that was tampered with can raise."""
+
+
+def _loaded(cls: type[C], run: Path, config: dict[str, Any], model: Any, features: Any) -> C:
     settings = dict(config["settings"])
     own = settings.pop("model") == "custom"
     if own and model is None:
@@ -83,46 +100,67 @@ def load(cls: type[C], run: Path, model: Any, features: Any) -> C:
         if isinstance(settings[name], list):
             settings[name] = tuple(settings[name])
     clf = cls(model=model if own else config["settings"]["model"], features=features, **settings)
-    try:
-        _restore(clf, run, config)
-    except (KeyError, TypeError) as error:
-        raise DataError(f"'{run / folder.CONFIG}' lacks {error}; the folder is damaged, fit it again.") from error
+    _restore_facts(clf, run, config)
+    _restore_networks(clf, run, config["networks"])
     return clf
 
 
-def _restore(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
+def _restore_facts(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
+    """Classes, shape, scaling and the judgement of every label, each checked against the others."""
     clf.classes_ = np.array(config["classes"]["values"], dtype=np.dtype(config["classes"]["type"]))
-    clf.shape_, clf.model_ = tuple(config["shape"]), config["model"]
+    clf.shape_, clf.model_ = tuple(int(n) for n in config["shape"]), config["model"]
     clf.n_features_in_ = int(np.prod(clf.shape_))
-    clf.scaling_ = Scaling(torch.tensor(config["scaling"]["mean"]), torch.tensor(config["scaling"]["std"]))
-    clf.noise_matrix_ = np.array(config["noise_matrix"])
-    clf.notes_ = config["data"]
-    table = folder.read_parquet(run / LABELS, ["given", "predicted", "label_quality", "is_issue", "part", "name"])
-    clf.labels_, clf.predicted_ = np.asarray(table["given"]), np.asarray(table["predicted"])
-    if len(clf.labels_) and max(clf.labels_.max(), clf.predicted_.max()) >= len(clf.classes_):
-        raise DataError(f"'{run / LABELS}' names classes that the run does not have; fit it again.")
-    clf.label_quality_, clf.is_issue_ = np.asarray(table["label_quality"]), np.asarray(table["is_issue"])
-    clf.part_ = np.asarray(table["part"])
+    mean, std = (torch.tensor(config["scaling"][name], dtype=torch.float32) for name in ("mean", "std"))
+    clf.scaling_ = Scaling(mean, std)
+    clf.noise_matrix_ = load_file(run / NOISE)["matrix"]
+    clf.notes_ = dict(config["data"])
+    names = ["given", "predicted", "label_quality", "is_issue", "part", "name"]
+    table = folder.read_parquet(run / LABELS, names)
+    clf.labels_, clf.predicted_ = (np.asarray(table[name].cast(pa.int64())) for name in names[:2])
+    clf.label_quality_ = np.asarray(table["label_quality"].cast(pa.float32()))
+    clf.is_issue_ = np.asarray(table["is_issue"].cast(pa.bool_()))
+    clf.part_ = np.asarray(table["part"].cast(pa.int8()))
     clf.names_ = None if table["name"].null_count else np.array(table["name"].to_pylist())
     clf.history_ = folder.read_lines(run / folder.HISTORY)
     clf.n_iter_ = len(clf.history_)
+    clf.worst_images_ = _read_thumbnails(run / THUMBS, len(clf.labels_)) if len(clf.shape_) == 3 else None
+    count = len(clf.classes_)
+    used = np.concatenate([clf.labels_, clf.predicted_])
+    sound = (
+        count >= 2
+        and len(clf.shape_) in (1, 3)
+        and min(clf.shape_) > 0
+        and mean.shape == std.shape == (clf.shape_[-1],)
+        and clf.noise_matrix_.shape == (count, count)
+        and len(used) > 0
+        and 0 <= used.min() <= used.max() < count
+        and clf.history_ != []
+        and all({"phase", "epoch", "loss", "train_seconds"} <= set(record) for record in clf.history_)
+    )
+    if not sound:
+        raise DataError(f"The files of '{run}' do not fit together; the folder is damaged, fit it again.")
+
+
+def _restore_networks(clf: Classifier, run: Path, roles: list[str]) -> None:
+    if not {"target"} <= set(roles) and not {"first", "second"} <= set(roles):
+        raise DataError(f"'{run}' names no network that answers; the folder is damaged, fit it again.")
     clf._device = resolve_device(clf.settings.device if torch.cuda.is_available() else "cpu")
     clf.device_ = str(clf._device)
     build = clf._networks()
     models = {"noise": "noise", "weight": "weight"}
-    clf.networks_ = {role: build(role, models.get(role)) for role in config["networks"]}
+    clf.networks_ = {role: build(role, models.get(role)) for role in roles}
     folder.read_weights(run / folder.WEIGHTS, clf.networks_)
     for network in clf.networks_.values():
         network.requires_grad_(False).eval()
-    clf.worst_images_ = _read_thumbnails(run / THUMBS) if len(clf.shape_) == 3 else None
 
 
-def _read_thumbnails(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        tensors = load_file(path)
-        return tensors["index"], tensors["pixels"]
-    except (SafetensorError, OSError, KeyError) as error:
-        raise DataError(f"'{path}' does not hold the run's worst images; fit it again.") from error
+def _read_thumbnails(path: Path, examples: int) -> tuple[np.ndarray, np.ndarray]:
+    tensors = load_file(path)
+    at, pixels = tensors["index"], tensors["pixels"]
+    fits = at.ndim == 1 and pixels.ndim == 4 and len(at) == len(pixels) and pixels.shape[3] in (1, 3, 4)
+    if not fits or (len(at) and not 0 <= at.min() <= at.max() < examples):
+        raise DataError(f"'{path}' does not hold the run's worst images; fit it again.")
+    return at, pixels
 
 
 def metrics_of(clf: Classifier) -> dict[str, Any]:

@@ -20,6 +20,9 @@ from torch import Tensor
 
 from accord.methods import Method
 
+ROWS_AT_ONCE = 1 << 24
+"""Numbers of hφ's rows in memory at a time."""
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -52,28 +55,26 @@ def judge(
     matrix = torch.zeros(classes, classes, dtype=torch.float64)
     for batch in batches():
         p = torch.softmax(batch.logits(target), 1)
-        confident = torch.where(p >= thresholds, p, torch.zeros_like(p))
-        likeliest = confident.argmax(1)
-        sure = confident.amax(1) > 0
-        matrix += _noise_of(networks, batch, p, likeliest, sure, target).double().cpu()
+        if "noise" in networks:
+            _add_learned(matrix, networks["noise"], p, batch.features(target))
+        else:
+            _add_counted(matrix, p, thresholds, batch.labels)
     rows = matrix.sum(1, keepdim=True)
     learned = torch.where(rows > 0, matrix / rows.clamp(min=1e-12), torch.eye(classes, dtype=torch.float64))
     whole = (torch.cat(parts).cpu().numpy() for parts in (quality, predicted, flags))
     return Judgement(*whole, learned.numpy())  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
-def _noise_of(
-    networks: dict[str, Any], batch: Any, p: Tensor, likeliest: Tensor, sure: Tensor, target: Any
-) -> Tensor:
-    """A batch's part of the noise matrix: by hφ, weighted by p, or by counting confident classes."""
-    classes = p.shape[1]
-    if "noise" not in networks:
-        pairs = likeliest[sure] * classes + batch.labels[sure]
-        return torch.bincount(pairs, minlength=classes * classes).view(classes, classes)
-    features, rows = batch.features(target), max(1, (1 << 24) // classes**2)
-    return torch.stack(
-        [
-            torch.einsum("bc,bcj->cj", q, networks["noise"].rows(f))
-            for q, f in zip(p.split(rows), features.split(rows), strict=True)
-        ]
-    ).sum(0)
+def _add_learned(matrix: Tensor, h: Any, p: Tensor, features: Tensor) -> None:
+    """hφ's rows, weighted by how much each example is taken for each class."""
+    block = max(1, ROWS_AT_ONCE // p.shape[1] ** 2)
+    for q, f in zip(p.split(block), features.split(block), strict=True):
+        matrix += torch.einsum("bc,bcj->cj", q, h.rows(f)).to(matrix)
+
+
+def _add_counted(matrix: Tensor, p: Tensor, thresholds: Tensor, labels: Tensor) -> None:
+    """Examples of each confidently foreseen class by their given label."""
+    confident = torch.where(p >= thresholds, p, torch.zeros_like(p))
+    sure = confident.amax(1) > 0
+    pairs = (confident.argmax(1) * p.shape[1] + labels)[sure].cpu()
+    matrix.view(-1).index_add_(0, pairs, torch.ones(len(pairs), dtype=matrix.dtype))

@@ -52,7 +52,10 @@ class Networks:
         if isinstance(model, str):
             if model != "mlp" and len(self.shape) != 3:
                 raise SettingError(f"Model '{model}' is for images; rows of a table want model='mlp'.")
-            return CLASSIFIERS[model](self.shape, self.classes)
+            try:
+                return CLASSIFIERS[model](self.shape, self.classes)
+            except ValueError as error:
+                raise SettingError(f"Model '{model}' cannot take these examples: {error}.") from error
         if isinstance(model, nn.Module):
             network = copy.deepcopy(model)
             for layer in network.modules():
@@ -81,19 +84,32 @@ class Networks:
             raise SettingError(f"The model has no layer '{layer}': {nearest(str(layer), names)}") from error
 
     def _feature_width(self) -> int:
-        """Width of the target's features, by one look at an example of nought."""
+        """Width of the target's features."""
         if self._width is None:
-            with seeded(self.seed, "look"), torch.no_grad():
-                network = self._classifier(self.model).eval()
-                features, logits = network.outputs(torch.zeros(1, *self.shape))  # pyright: ignore
-            if logits.shape != (1, self.classes):
-                raise SettingError(f"The model gives {logits.shape[-1]} logits for {self.classes} classes.")
-            self._width = int(features.shape[1])
-        return self._width or 0
+            self._width = self._look(self.model)
+        return self._width
 
-    def check(self) -> None:
+    def _look(self, model: Any) -> int:
+        """One look at an example of nought: the width of the features, and whether the model can serve at all."""
+        name = model if isinstance(model, str) else type(model).__name__
+        with seeded(self.seed, "look"), torch.no_grad():
+            network = self._classifier(model).eval()
+            try:
+                features, logits = network.outputs(torch.zeros(1, *self.shape))  # pyright: ignore
+            except (RuntimeError, ValueError, TypeError) as error:
+                reason = str(error).strip().splitlines()[0]
+                raise SettingError(
+                    f"Model '{name}' cannot take examples of shape {self.shape}: {reason}."
+                ) from error
+        if logits.shape != (1, self.classes):
+            raise SettingError(f"The model gives {logits.shape[-1]} logits for {self.classes} classes.")
+        return int(features.shape[1])
+
+    def check(self, auxiliary: str | None = None) -> None:
         """Refuse a model that cannot serve before anything is trained."""
         self._feature_width()
+        if auxiliary is not None:
+            self._look(auxiliary)
 
 
 def probabilities(network: nn.Module, batches: Any) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -13,6 +14,12 @@ from accord.objectives.multiclass import choose_classes, given_label_posterior, 
 
 Expectation = Literal["printed", "full"]
 Constants = float | tuple[float, ...]
+
+
+@cache
+def _numbers(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Made once: a recorded step may not copy from the host."""
+    return torch.tensor(values, device=device)
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class TwoStage:
 
     def _constant(self, value: Constants, k: Tensor) -> float | Tensor:
         if isinstance(value, tuple):
-            return torch.tensor(value, device=k.device).index_select(0, k.view(1))
+            return _numbers(value, k.device).index_select(0, k.view(1))
         return value
 
     def posterior(self, networks: dict[str, nn.Module], batch: Any) -> Tensor:

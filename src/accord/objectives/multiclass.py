@@ -111,7 +111,8 @@ def choose_classes(f: Tensor, step: int | Tensor, likely: int, in_turn: int) -> 
     n = f.shape[1]
     top = f.detach().topk(likely, 1, sorted=False).indices
     spacing = torch.arange(in_turn, device=f.device) * n // in_turn
-    turn = ((spacing + step * TURN) % n).expand(len(f), -1)
+    stride = TURN if n % TURN else TURN + 8  # prime both, and so without a factor in common with n
+    turn = ((spacing + step * stride + step // n) % n).expand(len(f), -1)
     in_top = (turn[:, :, None] == top[:, None, :]).any(2)
     weights = torch.cat([torch.ones_like(top, dtype=f.dtype), (n / in_turn) * (~in_top).to(f.dtype)], 1)
     return Chosen(torch.cat([top, turn], 1), weights)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from accord.estimators import Classifier
 
 WORST, MOST = 25, 10
+MOST_CLASSES = 40
 
 
 def write_run_report(rec: Recommender, path: Path) -> None:
@@ -58,9 +59,10 @@ def write_classifier_report(clf: Classifier, path: Path) -> None:
         train=int((clf.part_ == 0).sum()),
         valid=int((clf.part_ == 1).sum()),
         thumbnails=thumbnails(clf),
-        matrix=Markup(plots.heat_map(clf.noise_matrix_.tolist(), names, ("true class", "given label"), "Noise")),
+        matrix=Markup(_noise_map(clf.noise_matrix_, names)),
         matrix_words="P(given label | true class), "
-        + ("as the noise model hφ learned it." if learned else "counted by confident learning."),
+        + ("as the noise model hφ learned it." if learned else "counted by confident learning.")
+        + (f" The {MOST_CLASSES} classes with most noise." if len(names) > MOST_CLASSES else ""),
         quality=Markup(_quality_histogram(clf.label_quality_, None, "labels")),
         curve=Markup(_learning_curve(clf.history_, "accuracy", "accuracy")),
         loss=Markup(_loss_curve(clf.history_)),
@@ -68,6 +70,12 @@ def write_classifier_report(clf: Classifier, path: Path) -> None:
         worst=issues.slice(0, WORST).to_pylist(),
         by_class=_by_class(clf, names),
     )
+
+
+def _noise_map(matrix: np.ndarray, names: list[str]) -> str:
+    shown = np.sort(np.argsort(np.diag(matrix), kind="stable")[:MOST_CLASSES])
+    part = matrix[np.ix_(shown, shown)]
+    return plots.heat_map(part.tolist(), [names[k] for k in shown], ("true class", "given label"), "Noise")
 
 
 def _by_class(clf: Classifier, names: list[str]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from accord.data.reading import open_table
 from accord.errors import SettingError
 from accord.estimators import Recommender, make_settings
 from accord.methods import METHODS
-from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Study
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, kept_metric, validation_value
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.spaces import Space, clicks_space
 from accord.training import Hook
@@ -84,9 +84,10 @@ class Comparison(Study):
     def identity_words(self) -> list[str]:
         return [json.dumps(list(self.ks)), str(self.inject)]
 
-    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None]) -> list[dict[str, Any]]:
+    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
         pairs, noise = sort_truths(self.truths)
-        return [self._run(cell, folder, pairs, noise, hook) for cell, hook in zip(cells, hooks, strict=True)]
+        for cell, hook in zip(cells, hooks, strict=True):
+            keep(cell, self._run(cell, folder, pairs, noise, hook))
 
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
@@ -94,7 +95,7 @@ class Comparison(Study):
         values = []
         for one, hook in zip(settings, hooks, strict=True):
             rec = self._fit(one, self._materials(method, int(one["seed"]), None), hook)
-            values.append(list(rec.metrics_["validation"].values())[-1][self.validation_metric])
+            values.append(validation_value(rec.metrics_["validation"], self.validation_metric))
         return values
 
     def space(self, method: str) -> Space:
@@ -140,7 +141,7 @@ class Comparison(Study):
             "validation": kept,
             "seconds": rec.metrics_["train_seconds"],
             "epochs": rec.metrics_["epochs"],
-            "metrics": {"valid ndcg@20": list(kept.values())[-1].get("ndcg@20", float("nan"))},
+            "metrics": kept_metric(kept, self.validation_metric),
         }
         if pairs is not None:
             ranked = rec.evaluate_users(pairs, k=self.ks)

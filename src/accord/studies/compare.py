@@ -28,6 +28,15 @@ ORACLE = "oracle"
 NO_SEARCH = "none: the settings as given"
 
 
+def _digest(source: Any) -> str:
+    """Words that change with the contents of a table or an array."""
+    if isinstance(source, np.ndarray):
+        text = source.dtype.kind in "OUS"
+        raw = "\n".join(map(str, source.ravel())).encode() if text else np.ascontiguousarray(source).tobytes()
+        return f"{source.shape} {hashlib.blake2b(raw, digest_size=8).hexdigest()}"
+    return f"table of {len(source)}"
+
+
 class Cell(NamedTuple):
     """One training of a comparison."""
 
@@ -42,6 +51,9 @@ class Cell(NamedTuple):
     @property
     def name(self) -> str:
         return f"{self.row} seed{self.seed}".replace(" ", "-")
+
+
+Keep = Callable[[Cell, dict[str, Any]], None]
 
 
 class Study(ABC):
@@ -98,8 +110,8 @@ class Study(ABC):
         """Settings of a cell, refused in one sentence where they are wrong."""
 
     @abstractmethod
-    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None]) -> list[dict[str, Any]]:
-        """Train and measure some cells; metrics of each user or example go beside the cell's JSON."""
+    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
+        """Train and measure some cells, each kept as it is ready; metrics of each user or example go beside it."""
 
     @abstractmethod
     def inputs(self) -> list[Any]:
@@ -129,7 +141,7 @@ class Study(ABC):
                 stat = Path(source).stat() if Path(source).exists() else None
                 words.append(f"{source}:{stat.st_size if stat else 0}:{stat.st_mtime_ns if stat else 0}")
             elif source is not None:
-                words.append(f"table of {len(source)}")
+                words.append(_digest(source))
         return hashlib.blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
 
     def identity_words(self) -> list[str]:
@@ -138,6 +150,20 @@ class Study(ABC):
     def tested(self) -> str:
         """The metric of each user or example that the paired test compares."""
         return ""
+
+
+def kept_metric(phases: dict[str, dict[str, Any]], metric: str) -> dict[str, float]:
+    """The noisy validation metric of what was kept, for a table; nothing where nothing was held out."""
+    last = list(phases.values())[-1]
+    return {f"valid {metric}": last[metric]} if metric in last else {}
+
+
+def validation_value(phases: dict[str, dict[str, Any]], metric: str) -> float:
+    """The same, for a search, which cannot do without."""
+    found = kept_metric(phases, metric)
+    if not found:
+        raise DataError("Nothing is held out for validation, so there is nothing to choose settings by.")
+    return found[f"valid {metric}"]
 
 
 Start = Callable[[str, int, int, int], Hook | None]
@@ -155,8 +181,11 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
     for first in range(0, len(todo), study.at_once()):
         group = todo[first : first + study.at_once()]
         hooks = [start(c.row, c.seed, cells.index(c) + 1, len(cells)) if start else None for c in group]
-        for cell, result in zip(group, study.run(group, folder, hooks), strict=True):
+
+        def keep(cell: Cell, result: dict[str, Any]) -> None:
             results[cell] = _keep(study, cell, result, folder)
+
+        study.run(group, folder, hooks, keep)
     summary = summarise([result for result in results.values() if result is not None], study)
     if study.tested() and all((folder / f"{cell.name}.parquet").is_file() for cell in cells):
         _add_significance(summary, study, folder)

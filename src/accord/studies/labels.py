@@ -18,7 +18,7 @@ from accord.errors import DataError
 from accord.estimators.classifier import Classifier, fit_together
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
-from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Study
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, kept_metric, validation_value
 from accord.studies.spaces import Space, labels_space
 from accord.training import Hook, resolve_device
 
@@ -43,8 +43,6 @@ class LabelComparison(Study):
     noise: float = 0.0
     """Share of training labels redrawn; the labels as given are then taken for the truth."""
     noise_kind: str = "uniform"
-    source: Any = None
-    """The file the examples came from."""
     protocol: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
     budget: str = NO_SEARCH
@@ -62,7 +60,8 @@ class LabelComparison(Study):
         return make_classifier_settings(values)
 
     def inputs(self) -> list[Any]:
-        return [self.source, self.y]
+        test = () if self.test is None else self.test
+        return [np.asarray(part) for part in (self.X, self.y, *test)]
 
     def tested(self) -> str:
         return "right"
@@ -86,12 +85,12 @@ class LabelComparison(Study):
             clean=[m.clean for m in materials],
             hooks=hooks,
         )
-        return [list(c.metrics_["validation"].values())[-1][self.validation_metric] for c in classifiers]
+        return [validation_value(c.metrics_["validation"], self.validation_metric) for c in classifiers]
 
     def space(self, method: str) -> Space:
         return labels_space(method)
 
-    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None]) -> list[dict[str, Any]]:
+    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
         materials = [self._materials(cell) for cell in cells]
         classifiers = [Classifier(**self.settings_of(*cell)) for cell in cells]
         fit_together(
@@ -101,9 +100,11 @@ class LabelComparison(Study):
             clean=[m.clean for m in materials],
             watch=self.test,
             hooks=hooks,
+            fitted=lambda k: keep(
+                cells[k],
+                self._measured(cells[k], classifiers[k], materials[k], folder / f"{cells[k].name}.parquet"),
+            ),
         )
-        measured = zip(cells, classifiers, materials, strict=True)
-        return [self._measured(*one, folder / f"{one[0].name}.parquet") for one in measured]
 
     def _materials(self, cell: Cell) -> _Materials:
         classes, truth = np.unique(self.y, return_inverse=True)
@@ -137,15 +138,15 @@ class LabelComparison(Study):
             "seconds": clf.metrics_["train_seconds"],
             "epochs": clf.metrics_["epochs"],
             "history": clf.history_,
-            "metrics": {"valid accuracy": list(kept.values())[-1].get("accuracy", float("nan"))},
+            "metrics": kept_metric(kept, self.validation_metric),
         }
         if self.test is not None:
-            right = clf.predict(self.test[0]) == np.asarray(self.test[1])
+            right = clf.predict_proba(self.test[0]).argmax(1) == clf.class_numbers(self.test[1])
             parquet.write_table(pa.table({"right": right}), path)
             result["metrics"] |= {"accuracy": float(right.mean())}
             if "watched" in last and clf.settings.method != "ensemble":
                 result["metrics"]["last accuracy"] = last["watched"]["accuracy"]
-        if materials.noisy is not None and materials.noisy.is_noise.any():
+        if materials.noisy is not None and 0 < materials.noisy.realised < 1:
             result["detection"] = clf.evaluate_issues(materials.noisy.is_noise)
             result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
         return result

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from accord.errors import AccordError
 from accord.methods.base import Batch, Phase
 from accord.training.optimisers import SGD, Adam, Optimiser, Updates
-from accord.training.seeds import stream
+from accord.training.seeds import OwnRandomness, stream
 from accord.training.stepping import Stepper
 
 EpochRecord = dict[str, Any]
@@ -101,6 +103,8 @@ class Trainer:
         rate = torch.tensor(options.learning_rate, device=data.device) if capture else options.learning_rate
         self.optimiser = make_optimiser(phase, options, rate)
         self.stepper = Stepper(phase, self.optimiser, rate, data.device)
+        draws = any(isinstance(part, _DropoutNd) for net in phase.networks.values() for part in net.modules())
+        self._randomness = OwnRandomness(options.seed, "layers", phase.name) if draws else nullcontext()
         self._by_rows = any(getattr(net, "reads_rows", False) for net in phase.networks.values())
         self.epoch = 0
         self.steps = 0
@@ -120,7 +124,8 @@ class Trainer:
             done = (self.steps - self._first) / steps_in_epoch
             if self.options.schedule != "constant":
                 self._set_rate(self.options.rate_at(self.epoch + done))
-            self.stepper(batch, self.steps, self.epoch)
+            with self._randomness:
+                self.stepper(batch, self.steps, self.epoch)
             self.steps += 1
             yield min(1.0, (self.steps - self._first) / steps_in_epoch)
         self.epoch += 1

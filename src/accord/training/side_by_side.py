@@ -2,48 +2,71 @@
 
 A small network leaves most of a GPU idle; the kernels of runs on different streams fill it together. A run's result
 does not depend on who else is running: it has its own networks, data order, random streams and recorded steps.
+(Dropout in a network of one's own is the exception on a GPU: it draws from the device's one stream.)
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
-from accord.training.loop import EpochRecord, Hook, Run
+from accord.errors import AccordError
+from accord.training.loop import EpochRecord, Hook, Progress, Run
 
 HOOK_SECONDS = 0.1
 
 
+Ended = Callable[[int, list[EpochRecord]], None]
+
+
 def drive(
-    runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None = None
+    runs: Sequence[Run],
+    device: torch.device,
+    hooks: Sequence[Hook | None] | None = None,
+    ended: Ended = lambda k, history: None,
 ) -> list[list[EpochRecord]]:
-    """Bring all runs to their end, a step of each at a time; their histories in the order given."""
+    """Bring all runs to their end, a step of each at a time; their histories in the order given.
+
+    ``ended`` is told of each run as it ends. Where a run cannot go on, the others do, and then its error is raised.
+    """
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):  # the same bytes every time
-        return _drive(runs, device, hooks)
+        return _drive(runs, device, hooks, ended)
 
 
 def _drive(
-    runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None
+    runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None, ended: Ended
 ) -> list[list[EpochRecord]]:
+    histories: list[list[EpochRecord]] = [[] for _ in runs]
+    runs = [_filling(run, history) for run, history in zip(runs, histories, strict=True)]
     turns = [_turn(device) for _ in runs]
     told = [_Throttled(hook) for hook in hooks or [None] * len(runs)]
-    histories: list[list[EpochRecord]] = [[] for _ in runs]
-    active = list(range(len(runs)))
+    active, errors = list(range(len(runs))), list[AccordError]()
     while active:
         for k in list(active):
             with turns[k]:
                 try:
-                    told[k](next(runs[k]))
-                except StopIteration as stop:
-                    histories[k] = stop.value
-                    active.remove(k)
+                    progress = next(runs[k], None)
+                    if progress is not None:
+                        told[k](progress)
+                        continue
+                    ended(k, histories[k])
+                except AccordError as error:
+                    errors.append(error)
+            active.remove(k)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+    if errors:
+        raise errors[0]
     return histories
+
+
+def _filling(run: Run, history: list[EpochRecord]) -> Iterator[Progress]:
+    """A run whose history goes into a list when it ends."""
+    history.extend((yield from run))
 
 
 class _Throttled:

@@ -1,0 +1,88 @@
+"""Comparisons on labelled data: groups of runs, going on, and what makes a cell stale."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+from accord.cli.commands import compare_and_show
+from accord.errors import AccordError
+from accord.estimators import Classifier
+from accord.studies import compare
+from accord.studies.labels import LabelComparison
+
+QUICK = {"epochs": 2, "batch_size": 32}
+
+
+def made(**more: Any) -> LabelComparison:
+    X, y = make_blobs(150, 4, centers=3, random_state=0)  # pyright: ignore
+    test = make_blobs(60, 4, centers=3, random_state=0)
+    choices = {"methods": ["normal", "deca-p"], "seeds": 2, "settings": QUICK, "test": test[:2], "noise": 0.3}
+    return LabelComparison(X, y, **{**choices, **more})  # pyright: ignore
+
+
+class Together(LabelComparison):
+    """As on a GPU: several cells are trained at once."""
+
+    def at_once(self) -> int:
+        return 3
+
+
+def together(**more: Any) -> Together:
+    study = made(**more)
+    return Together(**{field.name: getattr(study, field.name) for field in fields(study)})
+
+
+def test_a_group_of_cells_gives_what_single_ones_give(tmp_path: Path) -> None:
+    one, many = compare(made(), tmp_path / "one"), compare(together(), tmp_path / "many")
+    assert [row["metrics"] for row in one["rows"]] == [row["metrics"] for row in many["rows"]]
+
+
+def test_the_bars_of_a_group_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+    compare_and_show(together(), tmp_path)
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_a_run_that_fails_does_not_take_its_group_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = Classifier.finish
+
+    def failing(self: Classifier, history: Any) -> None:
+        if self.settings.method == "deca-p":
+            raise AccordError("Training diverged.")
+        finish(self, history)
+
+    monkeypatch.setattr(Classifier, "finish", failing)
+    with pytest.raises(AccordError, match="diverged"):
+        compare(together(), tmp_path)
+    assert [path.stem for path in (tmp_path / "cells").glob("*.json")] == ["auto-normal-seed0", "auto-normal-seed1"]
+
+
+@pytest.mark.parametrize("what", ["labels", "inputs", "test"])
+def test_cells_of_other_data_are_made_anew(what: str, tmp_path: Path) -> None:
+    study = made(methods=["normal"], seeds=1)
+    compare(study, tmp_path)
+    path = tmp_path / "cells" / "auto-normal-seed0.json"
+    before = path.read_text()
+    compare(study, tmp_path)
+    assert path.read_text() == before
+    assert study.test is not None
+    other = {
+        "labels": {"y": np.roll(study.y, 1)},
+        "inputs": {"X": study.X + 1.0},
+        "test": {"test": (study.test[0], np.roll(study.test[1], 1))},
+    }[what]
+    compare(replace(study, **other), tmp_path)
+    assert json.loads(path.read_text())["identity"] != json.loads(before)["identity"]
+
+
+def test_without_validation_or_clean_labels_the_table_has_fewer_columns(tmp_path: Path) -> None:
+    nothing = made(methods=["normal"], seeds=1, settings={**QUICK, "valid_share": 0.0})
+    assert "valid accuracy" not in compare(nothing, tmp_path / "a")["rows"][0]["metrics"]
+    all_wrong = made(methods=["normal"], seeds=1, noise=1.0, noise_kind="others")
+    assert "noise auc" not in compare(all_wrong, tmp_path / "b")["rows"][0]["metrics"]
