@@ -41,7 +41,7 @@ def _drive(
     runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None, ended: Ended
 ) -> list[list[EpochRecord]]:
     histories: list[list[EpochRecord]] = [[] for _ in runs]
-    runs = [_filling(run, history) for run, history in zip(runs, histories, strict=True)]
+    going = [_filling(run, history) for run, history in zip(runs, histories, strict=True)]
     turns = [_turn(device) for _ in runs]
     told = [_Throttled(hook) for hook in hooks or [None] * len(runs)]
     active, errors = list(range(len(runs))), list[AccordError]()
@@ -49,7 +49,7 @@ def _drive(
         for k in list(active):
             with turns[k]:
                 try:
-                    progress = next(runs[k], None)
+                    progress = next(going[k], None)
                     if progress is not None:
                         told[k](progress)
                         continue
