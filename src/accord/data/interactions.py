@@ -51,6 +51,29 @@ class PairBatch:
 
 
 @dataclass(frozen=True)
+class StackedBatch:
+    """Batches of R runs as one: ``users`` (R, B), ``items`` (2, R, B), ``labels`` (2, 1, 1)."""
+
+    users: Tensor
+    items: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return self.users.shape[1]
+
+    def logits(self, network: nn.Module) -> Tensor:
+        return network.logits(self.users, self.items)  # pyright: ignore[reportCallIssue]
+
+    @torch.no_grad()
+    def frozen_logits(self, network: nn.Module) -> Tensor:
+        return self.logits(network)
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """The loss of each run, (R,)."""
+        return losses.sum((0, 2)) / len(self)
+
+
+@dataclass(frozen=True)
 class Interactions:
     """Distinct pairs in CSR order: ``items[starts[u]:starts[u+1]]`` are user u's, increasing."""
 
@@ -203,14 +226,25 @@ class Interactions:
             yield from self._row_epoch(batch_size, generator, negatives)
             return
         labels = torch.tensor([[1.0], [0.0]], device=self.device)
+        for users, items in self.chunks(batch_size, generator, negatives):
+            for k in range(0, len(users), batch_size):
+                yield PairBatch(users[k : k + batch_size], items[:, k : k + batch_size].contiguous(), labels)
+
+    def chunks(
+        self, batch_size: int, generator: torch.Generator, negatives: Negatives = "uniform"
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The pairs of an epoch, many batches at a time: users (m,), and each one's click and non-click (2, m)."""
         order = self._order(generator)
         step = max(batch_size, CHUNK // batch_size * batch_size)
         for chunk in order.split(step):
             users = self.users.index_select(0, chunk).long()
             clicked = self.items.index_select(0, chunk).long()
-            items = torch.stack([clicked, self.sample_negatives(users, generator, negatives)])
-            for k in range(0, len(users), batch_size):
-                yield PairBatch(users[k : k + batch_size], items[:, k : k + batch_size].contiguous(), labels)
+            yield users, torch.stack([clicked, self.sample_negatives(users, generator, negatives)])
+
+    @property
+    def drawn_in_an_epoch(self) -> int:
+        """How many clicks an epoch has: users without a non-click are left out."""
+        return len(self) if self._usable_rows is None else len(self._usable_rows)
 
     def _row_epoch(self, batch_size: int, generator: torch.Generator, negatives: Negatives) -> Iterator[PairBatch]:
         labels = torch.tensor([[1.0], [0.0]], device=self.device)

@@ -25,7 +25,7 @@ class DeCA(OneTarget):
         def loss(batch: Batch, clock: Clock) -> Tensor:
             f, g = batch.logits(target), batch.logits(auxiliary)
             terms = self.denoising.losses(batch, target, f, noise, clock)
-            return batch.mean(terms + self.objective.agreement(g, f, self.denoising.alpha))
+            return batch.mean(terms + self.objective.agreement(g, f, self.denoising.agreement_weight()))
 
         networks = {"target": target, "auxiliary": auxiliary, **noise}
         kept, stage = ("target", *noise), self.denoising.stage

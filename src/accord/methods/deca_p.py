@@ -24,7 +24,9 @@ class DeCAp(OneTarget):
         def loss(batch: Batch, clock: Clock) -> Tensor:
             f = batch.logits(target)
             terms = self.denoising.losses(batch, target, f, noise, clock)
-            return batch.mean(terms + self.objective.agreement(f, batch.frozen_logits(prior), self.denoising.alpha))
+            return batch.mean(
+                terms + self.objective.agreement(f, batch.frozen_logits(prior), self.denoising.agreement_weight())
+            )
 
         networks, kept = {"target": target, **noise}, ("target", *self.denoising.kept)
         stage = self.denoising.stage

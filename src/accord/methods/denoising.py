@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from accord.methods.base import Batch, Build, Clock
@@ -16,8 +17,9 @@ SubTasks = Literal["both", "dp", "dn", "joint"]
 class DenoisingTerms(Protocol):
     """The part of DeCA and DeCA(p) that differs between two classes and many: the noise models and their terms."""
 
-    @property
-    def alpha(self) -> float: ...
+    def agreement_weight(self) -> Any:
+        """α: a number, or one for each run of a stack."""
+        ...
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -39,16 +41,37 @@ class DenoisingTerms(Protocol):
         ...
 
 
+class PerRun:
+    """A setting that differs between the runs of a stack; those that end leave it."""
+
+    def __init__(self, values: list[float], device: torch.device | str = "cpu") -> None:
+        self.all = torch.tensor(values, device=device)[:, None]
+        self.now = self.all
+
+    def keep(self, which: list[int]) -> None:
+        self.now = self.now[which]
+
+    def rejoin(self) -> None:
+        self.now = self.all
+
+
+def _now(value: float | PerRun) -> Any:
+    return value.now if isinstance(value, PerRun) else value
+
+
 @dataclass(frozen=True)
 class Denoising:
     """Settings of the binary denoising terms."""
 
-    c0: float = 1.0
-    c1: float = 10.0
-    alpha: float = 0.5
+    c0: float | PerRun = 1.0
+    c1: float | PerRun = 10.0
+    alpha: float | PerRun = 0.5
     sub_tasks: SubTasks = "both"
     noise_model: str = "mf"
     kept: tuple[str, ...] = ()
+
+    def agreement_weight(self) -> Any:
+        return _now(self.alpha)
 
     def noise_networks(self, build: Build) -> dict[str, nn.Module]:
         """h (learns in DP) and h′ (learns in DN); only those the chosen sub-tasks train."""
@@ -70,7 +93,7 @@ class Denoising:
             f,
             batch.logits(noise[f"noise_{turn}"]),
             batch.labels,
-            constant=self.c1 if turn == "dp" else self.c0,
+            constant=_now(self.c1 if turn == "dp" else self.c0),
             sub_task=turn,
         )
 

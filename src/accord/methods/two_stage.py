@@ -40,6 +40,9 @@ class TwoStage:
     """In the second stage, how many classes an example sums over: its likeliest, and others in turn."""
     kept: tuple[str, ...] = ("noise",)
 
+    def agreement_weight(self) -> float:
+        return self.alpha
+
     def noise_networks(self, build: Build) -> dict[str, nn.Module]:
         return {"noise": build("noise", "noise")}
 

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from torch import Tensor
 
 
-def weigh(kl: Callable[[Tensor, Tensor], Tensor], p: Tensor, q: Tensor, alpha: float) -> Tensor:
-    """α·KL(P‖Q) + (1−α)·KL(Q‖P); a side whose weight is nought is not computed."""
-    if alpha == 1:
+def weigh(kl: Callable[[Tensor, Tensor], Tensor], p: Tensor, q: Tensor, alpha: float | Tensor) -> Tensor:
+    """α·KL(P‖Q) + (1−α)·KL(Q‖P); a side whose weight is nought is not computed.
+
+    In a stack of runs α is a tensor, one for each.
+    """
+    if not isinstance(alpha, Tensor) and alpha == 1:
         return kl(p, q)
-    if alpha == 0:
+    if not isinstance(alpha, Tensor) and alpha == 0:
         return kl(q, p)
     return alpha * kl(p, q) + (1 - alpha) * kl(q, p)

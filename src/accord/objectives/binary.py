@@ -57,7 +57,7 @@ class _Denoising(torch.autograd.Function):
         return to_f, to_h, None, None, None
 
 
-def denoising(f: Tensor, h: Tensor, labels: Tensor, *, constant: float, sub_task: SubTask) -> Tensor:
+def denoising(f: Tensor, h: Tensor, labels: Tensor, *, constant: float | Tensor, sub_task: SubTask) -> Tensor:
     """The DP or DN term of each example (the table of the method's binary objective).
 
     ``dp`` cleans the positives: ``h`` is the logit of P(ỹ=1 | y=0), ``constant`` is C1, paid by f on ỹ=0.
@@ -97,7 +97,7 @@ def kl_divergence(p: Tensor, q: Tensor) -> Tensor:
     return _KL.apply(p, q)  # pyright: ignore[reportReturnType]
 
 
-def agreement(p: Tensor, q: Tensor, alpha: float) -> Tensor:
+def agreement(p: Tensor, q: Tensor, alpha: float | Tensor) -> Tensor:
     """α·KL(P‖Q) + (1−α)·KL(Q‖P), both from logits; a side whose weight is nought is not computed.
 
     DeCA: P = g and Q = f. DeCA(p): P = f and Q = f′.

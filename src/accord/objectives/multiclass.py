@@ -55,7 +55,7 @@ def kl_divergence(p: Tensor, q: Tensor) -> Tensor:
     return _KL.apply(p, q)  # pyright: ignore[reportReturnType]
 
 
-def agreement(p: Tensor, q: Tensor, alpha: float) -> Tensor:
+def agreement(p: Tensor, q: Tensor, alpha: float | Tensor) -> Tensor:
     """α·KL(P‖Q) + (1−α)·KL(Q‖P); the paper's multi-class form has α = 1, with P = f and Q = f′."""
     return weigh(kl_divergence, p, q, alpha)
 

@@ -1,0 +1,182 @@
+"""Several networks of one architecture as one: their parameters share tensors with a leading run dimension.
+
+Every member stays a whole network of its own, whose parameters are views into the stack: it scores, is saved and is
+restored as if it stood alone. The stack answers for all members at once: `logits` of users (R, B) and items
+(n, R, B), with no loop over runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from accord.errors import SettingError
+from accord.models.gmf import GMF
+from accord.models.lightgcn import LightGCN, _Propagate
+from accord.models.mf import MF
+from accord.models.neumf import NeuMF
+from accord.models.pairwise import FactorModel, pair_logits
+from accord.scatter import gather
+
+
+class Stack(nn.Module):
+    """R networks of one architecture. A kind of stack adds `logits`."""
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.names = [name for name, _ in members[0].named_parameters()]
+        for name in self.names:
+            joined = torch.stack([member.get_parameter(name).detach() for member in members])
+            self.register_parameter(_flat(name), nn.Parameter(joined))
+        self._all = self._members = list(members)  # no submodules: their parameters are the stack's own
+        self._share()
+
+    def _share(self) -> None:
+        for name in self.names:
+            joined = self.get_parameter(_flat(name))
+            for r, member in enumerate(self._members):
+                member.get_parameter(name).data = joined.data[r]
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    @property
+    def members(self) -> list[nn.Module]:
+        """The networks; their parameters are views into the stack."""
+        return self._members
+
+    def of(self, name: str) -> Tensor:
+        """A parameter of all members: (R, …)."""
+        return self.get_parameter(_flat(name))
+
+    def train(self, mode: bool = True) -> Stack:
+        for member in self._members:
+            member.train(mode)
+        return super().train(mode)
+
+    def keep(self, which: Sequence[int]) -> list[nn.Module]:
+        """Leave these members in the stack; the others go their own way, with parameters of their own."""
+        gone = [member for r, member in enumerate(self._members) if r not in which]
+        for member in gone:
+            for parameter in member.parameters():
+                parameter.data = parameter.data.clone()
+        rows = torch.tensor(list(which), dtype=torch.int64, device=next(self.parameters()).device)
+        for name in self.names:
+            joined = self.get_parameter(_flat(name))
+            joined.data = joined.data.index_select(0, rows)
+            joined.grad = None
+        self._members = [self._members[r] for r in which]
+        self._share()
+        return gone
+
+    def dissolve(self) -> None:
+        """Every member goes its own way."""
+        self.keep([])
+
+    def rejoin(self) -> None:
+        """All members back in the stack, with the parameters they have by now."""
+        self._members = self._all
+        for name in self.names:
+            self.get_parameter(_flat(name)).data = torch.stack([m.get_parameter(name).data for m in self._all])
+        self._share()
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        """Logits (n, R, B) of users (R, B) and items (n, R, B)."""
+        raise NotImplementedError
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _rows(table: Tensor, index: Tensor) -> Tensor:
+    """Row numbers in all members' tables laid end to end."""
+    return index + torch.arange(len(table), device=index.device)[:, None] * table.shape[1]
+
+
+def _products(
+    users_table: Tensor, items_table: Tensor, bias: Tensor | None, users: Tensor, items: Tensor
+) -> Tensor:
+    """`pair_logits` of every member at once: one world in which each has users and items of its own."""
+    flat = pair_logits(
+        users_table.flatten(0, 1),
+        items_table.flatten(0, 1),
+        None,
+        None if bias is None else bias.flatten(),
+        None,
+        _rows(users_table, users).flatten(),
+        _rows(items_table, items).flatten(1),
+    )
+    return flat.view(items.shape)
+
+
+class FactorStack(Stack):
+    """MF and GMF."""
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        table = self.of("users")
+        if "weight" in self.names:  # on the table, which has fewer rows than a batch
+            table = table * self.of("weight")[:, None]
+        bias = self.of("item_bias") if "item_bias" in self.names else None
+        products = _products(table, self.of("items"), bias, users, items)
+        return products + self.of("bias") if "bias" in self.names else products
+
+
+class LightGCNStack(Stack):
+    """LightGCN on one graph: the members' vectors stand side by side and are averaged together."""
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        first = self._members[0]
+        runs, _, dims = self.of("users").shape
+        wide = [self.of(name).transpose(0, 1).flatten(1) for name in ("users", "items")]
+        final = _Propagate.apply(*wide, first.graph, first.back)
+        of_users, of_items = (table.view(len(table), runs, dims).transpose(0, 1) for table in final)  # pyright: ignore
+        return _products(of_users.contiguous(), of_items.contiguous(), None, users, items)
+
+
+class NeuMFStack(Stack):
+    """NeuMF: the layers of all members as batched products."""
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        part_u, part_i = self.of("first.weight").chunk(2, dim=2)
+        candidates, runs, batch = items.shape
+        of_users = self._take(torch.bmm(self.of("mlp_users"), part_u.transpose(1, 2)), users)
+        side_by_side = items.transpose(0, 1).reshape(runs, candidates * batch)
+        of_items = self._take(torch.bmm(self.of("mlp_items"), part_i.transpose(1, 2)), side_by_side)
+        of_users = of_users + self.of("first.bias")[:, None]
+        hidden = (of_users.repeat(1, candidates, 1) + of_items).relu()
+        for layer in ("second", "third"):
+            hidden = torch.baddbmm(
+                self.of(f"{layer}.bias")[:, None], hidden, self.of(f"{layer}.weight").transpose(1, 2)
+            ).relu()
+        wide = self._take(self.of("users"), users).repeat(1, candidates, 1)
+        wide = wide * self._take(self.of("items"), side_by_side)
+        out = self.of("out.weight").transpose(1, 2)
+        logits = torch.bmm(torch.cat([wide, hidden], 2), out).squeeze(2) + self.of("out.bias")
+        if "item_bias" in self.names:
+            table = self.of("item_bias")
+            logits = logits + gather(table.flatten(), _rows(table, side_by_side).flatten()).view_as(logits)
+        return logits.view(runs, candidates, batch).transpose(0, 1)
+
+    def _take(self, table: Tensor, index: Tensor) -> Tensor:
+        taken = gather(table.flatten(0, 1), _rows(table, index).flatten())
+        return taken.view(*index.shape, -1)
+
+
+STACKS: dict[type[nn.Module], type[Stack]] = {
+    MF: FactorStack,
+    GMF: FactorStack,
+    FactorModel: FactorStack,
+    NeuMF: NeuMFStack,
+    LightGCN: LightGCNStack,
+}
+"""Which models can be stacked, and how."""
+
+
+def stack(members: Sequence[nn.Module]) -> Stack:
+    kind = STACKS.get(type(members[0]))
+    if kind is None:
+        raise SettingError(f"A {type(members[0]).__name__} cannot be trained in a stack.")
+    return kind(members)
