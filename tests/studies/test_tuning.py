@@ -65,8 +65,8 @@ def test_the_winner_has_the_best_noisy_validation(sampler: str, made: Simulation
     again = tuning.study.validate(
         [tuning.settings_of(found["best"], seed) for seed in (0, 1)], "deca-p", [None] * 2
     )
-    assert again == pytest.approx(best["values"])
-    assert [s.done for s in seen] == [0, 1, 2, 3, 4]
+    assert again == pytest.approx(best["values"], rel=1e-3)
+    assert [s.done for s in seen] == [0, 4]  # all at once, as one stack
     assert json.loads((tmp_path / "best.json").read_text()) == found["best"]
     assert parquet.read_table(tmp_path / "trials.parquet").num_rows == 4
     line = fit_line(found, "clicks.csv")
@@ -98,9 +98,9 @@ def test_settings_that_cannot_be_trained_are_passed_over(made: Simulation, tmp_p
 
     class Failing(clicks.Comparison):
         def validate(self, settings: Any, method: str, hooks: Any) -> list[float]:
-            if settings[0]["l2"] == 1.0:
+            if any(one["l2"] == 1.0 for one in settings):
                 raise DataError("Training diverged.")
-            return [0.5]
+            return [0.5 for _ in settings]
 
     failing = Failing(study.log, ["normal"], settings=QUICK)
     found = tune(
@@ -156,8 +156,17 @@ def test_trials_of_the_dead_are_given_up(tmp_path: Path) -> None:
 
 COMMAND = [
     *(sys.executable, "-c", "from accord.cli.main import run; run()", "tune"),
-    *("--method", "normal", "--trials", "12", "--epochs", "1", "--set", "batch_size=256", "--set", "dims=4"),
-    *("--space", "learning_rate=0.001,0.003,0.01", "--space", "l2=0.01,0.1,1,10", "--seed", "5"),
+    *("--method", "t-ce", "--trials", "12", "--epochs", "1", "--set", "batch_size=256", "--set", "dims=4"),
+    *(
+        "--space",
+        "drop_rate=0.1",
+        "--space",
+        "learning_rate=0.001,0.003,0.01",
+        "--space",
+        "l2=0.01,0.1,1,10",
+        "--seed",
+        "5",
+    ),
 ]
 
 

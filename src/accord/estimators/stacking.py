@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from accord.data.clicks import Clicks, load_clicks
 from accord.errors import SettingError
 from accord.estimators.parts import TRAIN
 from accord.estimators.recommender import Recommender
+from accord.estimators.settings import RecommenderSettings
 from accord.evaluation import mean_metrics
 from accord.methods import Denoising, make_method
 from accord.methods.denoising import PerRun
@@ -24,6 +27,31 @@ MAY_DIFFER = frozenset({"seed", "learning_rate", "l2", "c0", "c1", "alpha"})
 """Settings in which the runs of a stack may differ."""
 METHODS = ("normal", "wbpr", "r-ce", "ensemble", "deca", "deca-p")
 """Methods whose loss is the same for one run and for many."""
+
+
+ON_CPU, ON_GPU = 16, 256
+"""Most runs of a stack: beyond them nothing is gained."""
+SHARE = 0.25
+"""Share of the free memory that a stack may fill."""
+
+
+def stack_size(settings: RecommenderSettings, n_users: int, n_items: int) -> int:
+    """How many runs fit into memory as one stack, with their optimiser's moments and a step's batches."""
+    if settings.method not in METHODS or RECOMMENDERS.get(settings.model) not in STACKS:
+        return 1
+    dims = settings.dims or (64 if settings.model == "lightgcn" else 32)
+    wide = 5 * dims if settings.model == "neumf" else dims
+    numbers = (n_users + n_items) * wide * NETWORKS * 5 + settings.batch_size * wide * NETWORKS * 12
+    device = resolve_device(settings.device)
+    if device.type == "cuda":
+        free, most = torch.cuda.mem_get_info(device)[0], ON_GPU
+    else:
+        free, most = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), ON_CPU
+    return int(max(1, min(most, SHARE * free // (4 * numbers))))
+
+
+NETWORKS = 4
+"""Networks of a method at most: target, auxiliary or prior, and two noise models."""
 
 
 def can_stack(recommenders: Sequence[Recommender]) -> bool:

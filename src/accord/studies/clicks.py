@@ -12,9 +12,11 @@ import pyarrow.parquet as parquet
 
 from accord import __version__
 from accord.data.benchmarks import Benchmark
+from accord.data.clicks import load_clicks
 from accord.data.reading import open_table
 from accord.errors import SettingError
 from accord.estimators import Recommender, make_settings
+from accord.estimators.stacking import can_stack, fit_stacked, stack_size
 from accord.methods import METHODS
 from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, kept_metric, validation_value
 from accord.studies.materials import Materials, clean_only, with_false_clicks
@@ -92,11 +94,20 @@ class Comparison(Study):
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
     ) -> list[float]:
-        values = []
-        for one, hook in zip(settings, hooks, strict=True):
-            rec = self._fit(one, self._materials(method, int(one["seed"]), None), hook)
-            values.append(validation_value(rec.metrics_["validation"], self.validation_metric))
-        return values
+        recommenders = [Recommender(**one) for one in settings]
+        if len(recommenders) > 1 and not self.inject and method != ORACLE and can_stack(recommenders):
+            fit_stacked(recommenders, self.log, valid=self.valid, known=self.known, hooks=hooks, **self.columns)
+        else:
+            for k, one in enumerate(settings):
+                recommenders[k] = self._fit(one, self._materials(method, int(one["seed"]), None), hooks[k])
+        return [validation_value(rec.metrics_["validation"], self.validation_metric) for rec in recommenders]
+
+    def at_once(self) -> int:
+        if self.inject or len(self.methods) != 1 or self.methods[0] == ORACLE:
+            return 1
+        settings = make_settings(self.settings_of(self.models[0], self.methods[0], 0))
+        clicks = load_clicks(self.log, known=self.known, **self.columns)
+        return stack_size(settings, len(clicks.user_ids), len(clicks.item_ids))
 
     def space(self, method: str) -> Space:
         return clicks_space(method)

@@ -178,8 +178,9 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
     cells = [Cell(model, method, seed) for seed in range(study.seeds) for model, method in study.rows()]
     results = {cell: _done(study, cell, folder) for cell in cells}
     todo = [cell for cell in cells if results[cell] is None]
-    for first in range(0, len(todo), study.at_once()):
-        group = todo[first : first + study.at_once()]
+    together = study.at_once() if todo else 1
+    for first in range(0, len(todo), together):
+        group = todo[first : first + together]
         hooks = [start(c.row, c.seed, cells.index(c) + 1, len(cells)) if start else None for c in group]
 
         def keep(cell: Cell, result: dict[str, Any]) -> None:

@@ -92,10 +92,11 @@ def tune(
         tuning.seed,
         tuning.identity(),
     )
+    together = max(1, tuning.study.at_once() // tuning.seeds)
     with closing(ledger):
         _tell(ledger, watch)
         while True:
-            held = ledger.claim(max(1, tuning.study.at_once() // tuning.seeds))
+            held = ledger.claim(together)
             if held:
                 _work(tuning, ledger, held, hook)
                 _tell(ledger, watch)
