@@ -11,6 +11,7 @@ from accord import Recommender
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
 from accord.estimators.stacking import can_stack, fit_stacked
+from accord.studies import Comparison
 
 QUICK: dict[str, Any] = {"epochs": 6, "patience": 2, "batch_size": 512, "dims": 8}
 VARIED: list[dict[str, Any]] = [
@@ -54,3 +55,17 @@ def test_what_cannot_be_stacked_is_refused(made: Simulation) -> None:
         fit_stacked(pair, made.log())
     assert not can_stack([Recommender(model="cdae"), Recommender(model="cdae", seed=1)])
     assert not can_stack([Recommender(method="t-ce"), Recommender(method="t-ce", seed=1)])
+
+
+def test_lightgcn_is_not_stacked_over_different_graphs(made: Simulation) -> None:
+    """Without times each seed holds out other clicks."""
+    log = made.log().select(["user", "item"])
+    pair = [Recommender(model="lightgcn", method="normal", **{**QUICK, "seed": seed}) for seed in (0, 1)]
+    with pytest.raises(SettingError, match="shares one graph"):
+        fit_stacked(pair, log)
+    factors = [Recommender(model="gmf", method="normal", **{**QUICK, "seed": seed}) for seed in (0, 1)]
+    alone = Recommender(model="gmf", method="normal", **{**QUICK, "seed": 1}).fit(log)
+    assert torch.allclose(weights(fit_stacked(factors, log)[1]), weights(alone), rtol=1e-2, atol=1e-4)
+    study = Comparison(log, ["normal"], models=["lightgcn"], settings={**QUICK, "epochs": 1})
+    settings = [study.settings_of("lightgcn", "normal", seed) for seed in (0, 1)]
+    assert len(study.validate(settings, "normal", [None, None])) == 2

@@ -87,6 +87,9 @@ def fit_stacked(
         runs.append(_prepared(rec, clicks, valid, seen, device, hook, seen_parts))
     if len({run.data.drawn_in_an_epoch for run in runs}) > 1:
         raise SettingError("The training parts of these runs differ in size; give a validation file to share.")
+    first = recommenders[0].settings
+    if len(seen_parts) > 1 and "lightgcn" in (first.model, first.auxiliary, first.noise_model):
+        raise SettingError("A stack of LightGCN shares one graph, but these runs hold out different clicks.")
     stacks: list[Stack] = []
     shared = [run.data for run in runs]
 
@@ -96,7 +99,6 @@ def fit_stacked(
         return stacks[-1]
 
     denoising, settings = _denoising(recommenders, device)
-    first = recommenders[0].settings
     method = make_method(first.method, denoising, first.auxiliary, beta=first.beta)
     phases = method.phases(build)
     train_stacked(phases, stacks, settings, runs)

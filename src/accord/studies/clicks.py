@@ -94,13 +94,32 @@ class Comparison(Study):
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
     ) -> list[float]:
-        recommenders = [Recommender(**one) for one in settings]
-        if len(recommenders) > 1 and not self.inject and method != ORACLE and can_stack(recommenders):
-            fit_stacked(recommenders, self.log, valid=self.valid, known=self.known, hooks=hooks, **self.columns)
-        else:
-            for k, one in enumerate(settings):
-                recommenders[k] = self._fit(one, self._materials(method, int(one["seed"]), None), hooks[k])
+        recommenders = self._fit_stacked(settings, method, hooks)
+        if recommenders is None:
+            recommenders = [
+                self._fit(one, self._materials(method, int(one["seed"]), None), hook)
+                for one, hook in zip(settings, hooks, strict=True)
+            ]
         return [validation_value(rec.metrics_["validation"], self.validation_metric) for rec in recommenders]
+
+    def _fit_stacked(
+        self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
+    ) -> list[Recommender] | None:
+        """All of them as one stack, or None where they cannot be."""
+        recommenders = [Recommender(**one) for one in settings]
+        if len(recommenders) < 2 or self.inject or method == ORACLE or not can_stack(recommenders):
+            return None
+        try:
+            return fit_stacked(
+                recommenders,
+                self.log,
+                valid=self.valid,
+                known=self.known,
+                hooks=hooks,
+                **self.columns,  # pyright: ignore[reportArgumentType]
+            )
+        except SettingError:  # their training parts differ in what a stack must share
+            return None
 
     def at_once(self) -> int:
         if self.inject or len(self.methods) != 1 or self.methods[0] == ORACLE:
