@@ -17,8 +17,8 @@ import numpy as np
 from accord.estimators import Classifier, fit_together
 
 
-def seconds(histories: list[list[dict[str, Any]]], started: float, runs: int, phase: str) -> float:
-    """Seconds per epoch and run of a phase, the first epoch (which records the steps) left out."""
+def seconds(histories: list[list[dict[str, Any]]], phase: str) -> float:
+    """Seconds per epoch of a phase, the first epoch (which records the steps) left out."""
     return median(
         sum(r["train_seconds"] for r in h if r["phase"] == phase and r["epoch"] > 1)
         / max(1, sum(r["phase"] == phase and r["epoch"] > 1 for r in h))
@@ -44,7 +44,7 @@ def measure(method: str, runs: int, args: argparse.Namespace, **settings: Any) -
     fit_together(classifiers, [images] * runs, labels)
     whole = time.perf_counter() - started
     phases = {r["phase"] for r in classifiers[0].history_}
-    times = {p: seconds([c.history_ for c in classifiers], started, runs, p) / runs for p in phases}
+    times = {p: seconds([c.history_ for c in classifiers], p) / runs for p in phases}
     print(
         f"{method:8s} {runs} run(s) {settings}: "
         + ", ".join(f"{p} {t:.3f} s" for p, t in times.items())

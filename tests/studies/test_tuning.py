@@ -74,6 +74,15 @@ def test_the_winner_has_the_best_noisy_validation(sampler: str, made: Simulation
     assert f"--set l2={found['best']['l2']:g}" in line
 
 
+def test_tpe_depends_on_its_seed_alone(made: Simulation, tmp_path: Path) -> None:
+    """On no process's number: the same search twice, and another with another seed."""
+    tried = [
+        [row["settings"] for row in tune(search(made, sampler="tpe", seed=seed), tmp_path / str(k))["rows"]]
+        for k, seed in enumerate((1, 1, 2))
+    ]
+    assert tried[0] == tried[1] != tried[2]
+
+
 def test_the_truth_is_never_read(made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from accord import Recommender
 

@@ -15,7 +15,8 @@ from accord.cli import output, ui
 from accord.data.image_sets import IMAGE_SETS
 from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
 from accord.data.noise import NoisyLabels, add_noise
-from accord.data.reading import TextFile, open_table
+from accord.data.reading import read_table
+from accord.data.splits import clean_apart
 from accord.errors import DataError, SettingError
 from accord.estimators.classifier import Classifier
 from accord.estimators.classifier_settings import make_classifier_settings
@@ -23,7 +24,7 @@ from accord.estimators.measuring import as_bool
 from accord.estimators.run_folder import REPORT, check_free
 from accord.methods import USES_CLEAN_LABELS
 from accord.report import write_classifier_report
-from accord.studies.labels import CLEAN_EXAMPLES, LabelComparison
+from accord.studies.labels import LabelComparison
 
 TRUTH = "truth.parquet"
 
@@ -46,13 +47,6 @@ class Source:
     examples: Labelled
     test: tuple[np.ndarray, np.ndarray] | None = None
     augment: str = "none"
-
-
-def is_labelled(words: Words) -> bool:
-    """Labelled data, as against a click log: a set of images by name, a folder, or a table with a label."""
-    if words.data.is_dir() or words.label is not None or words.labels is not None:
-        return True
-    return str(words.data) in IMAGE_SETS and not words.data.exists()
 
 
 def read(words: Words) -> Source:
@@ -167,9 +161,7 @@ def _set_apart(examples: Labelled, seed: int, known: bool) -> tuple[Labelled, tu
     """Where noise is added on purpose, some examples are taken out before: their labels are clean."""
     if not known:
         raise SettingError("This method learns from some clean examples: give them with --clean FILE.")
-    order = np.random.default_rng([seed, 0xC1EA]).permutation(len(examples.labels))
-    count = min(CLEAN_EXAMPLES, len(order) // 10)
-    apart, rest = order[:count], np.sort(order[count:])
+    apart, rest = clean_apart(len(examples.labels), seed)
     names = None if examples.names is None else examples.names[rest]
     kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes)
     return kept, (examples.inputs[apart], examples.labels[apart])
@@ -216,8 +208,7 @@ def run_audit(
 
 def _known_noise(clf: Classifier, truth: Path) -> np.ndarray:
     """True for each example whose label a file of the truth says is wrong: by is_noise, or by true_label."""
-    opened, place = open_table(truth)
-    table: pa.Table = opened.read() if isinstance(opened, TextFile) else opened
+    table, place = read_table(truth)
     if "is_noise" in table.column_names:
         wrong = as_bool(table["is_noise"])
     elif "true_label" in table.column_names:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from accord import __version__
+from accord.cli.words import holds_classifier, labelled_words, names_of, settings_of, space_of
 from accord.errors import AccordError, SettingError
-
-if TYPE_CHECKING:
-    from accord.cli.labelled import Words
 
 app = typer.Typer(
     name="accord",
@@ -124,9 +122,9 @@ def fit(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run.")] = False,
 ) -> None:
     """Train on clicks or labels that cannot all be trusted, and write a run folder with a report."""
-    values = _settings(settings) | {"method": method, "seed": seed, "device": device}
+    values = settings_of(settings) | {"method": method, "seed": seed, "device": device}
     values |= {name: value for name, value in (("model", model), ("epochs", epochs)) if value is not None}
-    words = _labelled(data, label, labels, size, ignore)
+    words = labelled_words(data, label, labels, size, ignore)
     if words is not None:
         from accord.cli.labelled import run_fit as fit_labelled
 
@@ -169,7 +167,7 @@ def audit(
     ] = None,
 ) -> None:
     """List the clicks or labels that are probably wrong, worst first."""
-    if _holds_classifier(run):
+    if holds_classifier(run):
         from accord.cli.labelled import run_audit as audit_labels
 
         audit_labels(run, top, share, out, write_clean, truth)
@@ -191,7 +189,7 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ranking metrics against clean test pairs, or accuracy on clean examples."""
-    if _holds_classifier(run):
+    if holds_classifier(run):
         from accord.cli.labelled import Words
         from accord.cli.labelled import run_evaluate as evaluate_labels
 
@@ -250,16 +248,16 @@ def compare(
     from accord.cli.commands import click_study, compare_and_show
     from accord.cli.searching import run_tuned
 
-    values = _settings(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
-    words = _labelled(data, label, labels, size, ignore)
+    values = settings_of(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
+    words = labelled_words(data, label, labels, size, ignore)
     if words is not None:
         from accord.cli.labelled import comparison
 
-        chosen = _names(methods), _names(models or "auto")
+        chosen = names_of(methods), names_of(models or "auto")
         study = comparison(words, noise, noise_kind, *chosen, seeds, values, truth or [])
     else:
         columns = {"user": user, "item": item, "time": time}
-        rows = {"methods": _names(methods), "models": _names(models or "gmf"), "seeds": seeds, "inject": inject}
+        rows = {"methods": names_of(methods), "models": names_of(models or "gmf"), "seeds": seeds, "inject": inject}
         study = click_study(data, truth or [], valid, k or [], columns, values, protocol, rows)
     if trials:
         study = run_tuned(study, {"trials": trials, "seeds": tune_seeds, "sampler": sampler}, out)
@@ -301,9 +299,9 @@ def tune(
     settings: Settings = None,
 ) -> None:
     """Search for settings by noisy validation alone; goes on where it was interrupted."""
-    values = _settings(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
-    budget = {"trials": trials, "seeds": seeds, "sampler": sampler, "space": _space(space), "seed": seed}
-    words = _labelled(data, label, labels, size, ignore)
+    values = settings_of(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
+    budget = {"trials": trials, "seeds": seeds, "sampler": sampler, "space": space_of(space), "seed": seed}
+    words = labelled_words(data, label, labels, size, ignore)
     from accord.cli.searching import run_tune
 
     if words is not None:
@@ -359,7 +357,7 @@ def data_get(
 @app.command(epilog="Example: accord report run")
 def report(run: Run) -> None:
     """Write the report of a run again, and say where it is."""
-    if _holds_classifier(run):
+    if holds_classifier(run):
         from accord.cli.labelled import run_report as report_labels
 
         report_labels(run)
@@ -375,65 +373,6 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write."
     from accord.cli.commands import run_demo
 
     run_demo(out)
-
-
-def _names(words: str) -> list[str]:
-    return [name.strip() for name in words.split(",") if name.strip()]
-
-
-def _space(words: list[str] | None) -> dict[str, tuple[object, ...]]:
-    """NAME=V1,V2 words as values to search; numbers are read as numbers."""
-    space: dict[str, tuple[object, ...]] = {}
-    for word in words or []:
-        name, equals, values = word.partition("=")
-        if not equals or not name or not values:
-            raise SettingError(f"'--space {word}' is not NAME=V1,V2; write for example --space c1=1,10.")
-        space[name.strip()] = tuple(_number(value.strip()) for value in values.split(","))
-    return space
-
-
-def _number(word: str) -> object:
-    try:
-        value = float(word)
-    except ValueError:
-        return word
-    return value
-
-
-def _labelled(
-    data: Path, label: str | None, labels: Path | None, size: int | None, ignore: list[str] | None
-) -> Words | None:
-    """What was typed, where it means labelled data and not a click log."""
-    from accord.data.names import LABELLED_NAMES
-
-    named = str(data) in LABELLED_NAMES and not data.exists()
-    if not (named or data.is_dir() or label is not None or labels is not None):
-        return None
-    from accord.cli.labelled import Words
-
-    return Words(data, label, labels, size, ignore or [])
-
-
-def _holds_classifier(run: Path) -> bool:
-    """Looks at the kind of a run without loading it; what is no run folder is refused by the command itself."""
-    import json
-
-    try:
-        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get("kind") == "classifier"
-
-
-def _settings(words: list[str] | None) -> dict[str, object]:
-    """NAME=VALUE words as settings."""
-    values: dict[str, object] = {}
-    for word in words or []:
-        name, equals, value = word.partition("=")
-        if not equals or not name:
-            raise SettingError(f"'--set {word}' is not NAME=VALUE; write for example --set alpha=0.5.")
-        values[name.strip()] = value.strip()
-    return values
 
 
 def run() -> None:

@@ -10,7 +10,7 @@ from accord.errors import AccordError
 from accord.estimators.run_folder import REPORT
 from accord.report import write_search_report
 from accord.studies import Study
-from accord.studies.tuning import Standing, Tuning, fit_line, tune, tuned_study
+from accord.studies.tuning import Standing, Tuning, fit_line, plain, tune, tuned_study
 
 
 def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: str) -> None:
@@ -30,8 +30,8 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: 
     rows += [
         [
             n,
-            f"{found['best'][n]:g}" if isinstance(found["best"][n], float) else str(found["best"][n]),
-            ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values),
+            plain(found["best"][n]),
+            ", ".join(plain(v) for v in values),
         ]
         for n, values in found["space"].items()
     ]

@@ -263,6 +263,9 @@ class Interactions:
             items = torch.stack([clicked, self.sample_negatives(users, generator, negatives)])
             yield PairBatch(users, items, labels, rows, position)
 
+    def finish_phase(self) -> None:
+        """Nothing is kept for a phase."""
+
     def sample_pairs(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Non-clicks: users as often as they click, each with an item drawn from those left unclicked."""
         rows = self._usable_rows

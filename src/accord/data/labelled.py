@@ -217,16 +217,18 @@ class LabelledData:
     def in_order(self, block: int = BLOCK) -> Iterator[LabelledBatch]:
         """Every example once, as it is, in its own order."""
         for rows in self.rows.split(block):
-            inputs = as_network_input(self.prepared(rows).to(self.precision))
-            yield LabelledBatch(inputs, self.labels.index_select(0, rows), self.precision)
+            yield self._plain(rows)
 
     def at(self, step: int | Tensor, size: int) -> LabelledBatch:
         """A batch that walks round and round the rows: the same for the same step."""
         places = (torch.arange(size, device=self.device) + step * size) % len(self.rows)
-        rows = self.rows.index_select(0, places)
+        return self._plain(self.rows.index_select(0, places))
+
+    def _plain(self, rows: Tensor) -> LabelledBatch:
         inputs = as_network_input(self.prepared(rows).to(self.precision))
         return LabelledBatch(inputs, self.labels.index_select(0, rows), self.precision)
 
     def finish_phase(self) -> None:
+        """Let go of what belongs to a phase that is over."""
         if self._chunk is not None:
             self._chunk.forget()

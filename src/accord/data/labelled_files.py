@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data.ids import pc
-from accord.data.reading import TextFile, open_table
+from accord.data.reading import read_table
 from accord.errors import DataError, nearest
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
@@ -36,8 +36,7 @@ class Labelled:
 
 def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str, ...] = ()) -> Labelled:
     """Numbers in every column but the label's."""
-    opened, place = open_table(source)
-    table: pa.Table = opened.read() if isinstance(opened, TextFile) else opened
+    table, place = read_table(source)
     label = _column(table.column_names, label, LABEL_NAMES, "label", place)
     for name in ignore:
         if name not in table.column_names:
@@ -58,8 +57,7 @@ def read_image_folder(
         raise DataError(f"'{folder}' is no folder of images.")
     if size is not None and size < 1:
         raise DataError(f"A size of {size} pixels makes no sense; give for example --size 32.")
-    opened, place = open_table(labels)
-    table: pa.Table = opened.read() if isinstance(opened, TextFile) else opened
+    table, place = read_table(labels)
     label = _column(table.column_names, label, LABEL_NAMES, "label", place)
     file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", place)
     names = [str(name) for name in table[file].to_pylist()]

@@ -59,6 +59,12 @@ def open_table(source: Any) -> tuple[Any, str]:
         ) from error
 
 
+def read_table(source: Any) -> tuple[pa.Table, str]:
+    """All columns of a file or of a table held in memory, and the words that name it in messages."""
+    table, place = open_table(source)
+    return (table.read() if isinstance(table, TextFile) else table), place
+
+
 def _materialise(table: Any, names: list[str], place: str) -> pa.Table:
     if isinstance(table, TextFile):
         table = table.read(names)

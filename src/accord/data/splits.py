@@ -37,6 +37,17 @@ def stratified_mask(labels: np.ndarray, share: float, *, seed: int) -> np.ndarra
     return _last_share(labels[order], order, share)
 
 
+CLEAN_EXAMPLES = 1000
+"""Examples with clean labels for the methods that learn from some."""
+
+
+def clean_apart(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which examples to take out before noise is added, a tenth at most, and which are left."""
+    order = np.random.default_rng([seed, 0xC1EA]).permutation(count)
+    taken = min(CLEAN_EXAMPLES, count // 10)
+    return order[:taken], np.sort(order[taken:])
+
+
 def three_way(
     clicks: Clicks, shares: tuple[float, float], *, seed: int, by_time: bool
 ) -> tuple[Clicks, Clicks, Clicks]:

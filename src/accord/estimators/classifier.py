@@ -296,7 +296,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise DataError(f"{len(is_noise)} marks for {len(self.labels_)} examples; give one for each.")
         flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)
         return {
-            **detection_metrics(self.label_quality_, is_noise),
+            **detection_metrics(self.label_quality_, is_noise, "label"),
             **flag_metrics(flagged, is_noise),
             "examples": len(is_noise),
             "noise_share": float(is_noise.mean()),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, column_or_1d
+from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from accord.errors import DataError
@@ -37,11 +37,6 @@ def as_images(values: Any) -> np.ndarray:
     if not np.isfinite(array).all():
         raise DataError("Some pixels are NaN or infinity; leave those images out.")
     return array
-
-
-def as_table(values: Any, name: str) -> np.ndarray:
-    """A table of finite numbers, checked in scikit-learn's words."""
-    return check_array(values, dtype=np.float32, estimator=name)  # pyright: ignore[reportArgumentType]
 
 
 def as_classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:

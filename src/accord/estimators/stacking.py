@@ -105,7 +105,7 @@ def fit_stacked(
     for r, (rec, run) in enumerate(zip(recommenders, runs, strict=True)):
         kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
         rec.history_ = run.history
-        rec.networks_ = {role: s._all[r].to("cpu") for role, s in kept.items() if role != "prior"}
+        rec.networks_ = {role: s.everyone[r].to("cpu") for role, s in kept.items() if role != "prior"}
         rec._judge_clicks()
     return list(recommenders)
 

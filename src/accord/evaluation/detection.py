@@ -9,14 +9,14 @@ import numpy as np
 from accord.errors import DataError
 
 
-def detection_metrics(quality: np.ndarray, is_noise: np.ndarray) -> dict[str, float]:
+def detection_metrics(quality: np.ndarray, is_noise: np.ndarray, what: str = "click") -> dict[str, float]:
     """ROC-AUC and average precision of low quality as a sign of noise."""
     from sklearn.metrics import average_precision_score, roc_auc_score  # 100 MB that training does not need
 
     is_noise = np.asarray(is_noise, bool)
     if is_noise.all() or not is_noise.any():
         only = "noise" if is_noise.all() else "clean"
-        raise DataError(f"Every click of the truth is {only}; detection needs clicks of both kinds.")
+        raise DataError(f"Every {what} of the truth is {only}; detection needs {what}s of both kinds.")
     return {
         "roc_auc": float(roc_auc_score(is_noise, -quality)),
         "average_precision": float(average_precision_score(is_noise, -quality)),

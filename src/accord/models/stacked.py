@@ -47,6 +47,11 @@ class Stack(nn.Module):
         """The networks; their parameters are views into the stack."""
         return self._members
 
+    @property
+    def everyone(self) -> list[nn.Module]:
+        """The networks, those that have left the stack among them."""
+        return self._all
+
     def of(self, name: str) -> Tensor:
         """A parameter of all members: (R, …)."""
         return self.get_parameter(_flat(name))

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import pyarrow.parquet as parquet
 
-from accord import __version__
 from accord.data.benchmarks import Benchmark
 from accord.data.clicks import load_clicks
 from accord.data.reading import open_table
@@ -18,7 +17,7 @@ from accord.errors import SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.stacking import can_stack, fit_stacked, stack_size
 from accord.methods import METHODS
-from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, kept_metric, validation_value
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, validation_value
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.spaces import Space, clicks_space
 from accord.training import Hook
@@ -121,7 +120,7 @@ class Comparison(Study):
         except SettingError:  # their training parts differ in what a stack must share
             return None
 
-    def at_once(self) -> int:
+    def validated_at_once(self) -> int:
         if self.inject or len(self.methods) != 1 or self.methods[0] == ORACLE:
             return 1
         settings = make_settings(self.settings_of(self.models[0], self.methods[0], 0))
@@ -159,20 +158,8 @@ class Comparison(Study):
     def _measured(
         self, rec: Recommender, materials: Materials, pairs: Any, path: Path, method: str
     ) -> dict[str, Any]:
-        kept = rec.metrics_["validation"]
-        result: dict[str, Any] = {
-            "accord": __version__,
-            "protocol": self.protocol,
-            "uses_knowledge": method == ORACLE,
-            "inject": self.inject,
-            "settings": rec.settings.model_dump(),
-            "selection": _selection(rec),
-            "search_budget": self.budget,
-            "validation": kept,
-            "seconds": rec.metrics_["train_seconds"],
-            "epochs": rec.metrics_["epochs"],
-            "metrics": kept_metric(kept, self.validation_metric),
-        }
+        result = self.facts(rec, _selection(rec), method == ORACLE)
+        result["inject"] = self.inject
         if pairs is not None:
             ranked = rec.evaluate_users(pairs, k=self.ks)
             parquet.write_table(ranked.table(), path)

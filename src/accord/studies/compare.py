@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pyarrow.parquet as parquet
 
+from accord import __version__
 from accord.errors import DataError, SettingError, nearest
 from accord.estimators.run_folder import read_json, write_json
 from accord.studies.significance import holm, paired_bootstrap
@@ -128,8 +129,28 @@ class Study(ABC):
         """What is searched for a method."""
 
     def at_once(self) -> int:
-        """Cells that are trained together."""
+        """Cells that `run` trains together."""
         return 1
+
+    def validated_at_once(self) -> int:
+        """Trainings that `validate` makes together."""
+        return self.at_once()
+
+    def facts(self, fitted: Any, selection: str, uses_knowledge: bool) -> dict[str, Any]:
+        """What a cell's file says of a training, whatever the task."""
+        metrics = fitted.metrics_
+        return {
+            "accord": __version__,
+            "protocol": self.protocol,
+            "uses_knowledge": uses_knowledge,
+            "settings": fitted.settings.model_dump(),
+            "selection": selection,
+            "search_budget": self.budget,
+            "validation": metrics["validation"],
+            "seconds": metrics["train_seconds"],
+            "epochs": metrics["epochs"],
+            "metrics": kept_metric(metrics["validation"], self.validation_metric),
+        }
 
     def identity(self, cell: Cell) -> str:
         """Changes when the settings or the input files do."""

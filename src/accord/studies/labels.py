@@ -12,18 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from accord import __version__
 from accord.data.noise import NoisyLabels, add_noise
+from accord.data.splits import clean_apart
 from accord.errors import DataError
 from accord.estimators.classifier import Classifier, fit_together
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
-from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, kept_metric, validation_value
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, validation_value
 from accord.studies.spaces import Space, labels_space
 from accord.training import Hook, resolve_device
 
-CLEAN_EXAMPLES = 1000
-"""Examples with clean labels for the methods that learn from some; taken out before noise is added."""
 SIDE_BY_SIDE = 8
 """Runs that share a GPU."""
 
@@ -112,9 +110,7 @@ class LabelComparison(Study):
             return _Materials(self.X, np.asarray(self.y), None, None)
         inputs, clean = self.X, None
         if cell.method in USES_CLEAN_LABELS:
-            count = min(CLEAN_EXAMPLES, len(truth) // 10)
-            order = np.random.default_rng([cell.seed, 0xC1EA]).permutation(len(truth))
-            apart, rest = order[:count], np.sort(order[count:])
+            apart, rest = clean_apart(len(truth), cell.seed)
             clean = (self.X[apart], classes[truth[apart]])
             inputs, truth = self.X[rest], truth[rest]
         noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=cell.seed)
@@ -124,21 +120,11 @@ class LabelComparison(Study):
         return _Materials(inputs, classes[noisy.labels], clean, noisy)
 
     def _measured(self, cell: Cell, clf: Classifier, materials: _Materials, path: Path) -> dict[str, Any]:
-        kept = clf.metrics_["validation"]
         last = clf.history_[-1]
-        result: dict[str, Any] = {
-            "accord": __version__,
-            "protocol": self.protocol,
-            "uses_knowledge": cell.method == ORACLE or cell.method in USES_CLEAN_LABELS,
+        result = self.facts(clf, _selection(clf), cell.method in (ORACLE, *USES_CLEAN_LABELS))
+        result |= {
             "noise": None if materials.noisy is None else materials.noisy.notes(),
-            "settings": clf.settings.model_dump(),
-            "selection": _selection(clf),
-            "search_budget": self.budget,
-            "validation": kept,
-            "seconds": clf.metrics_["train_seconds"],
-            "epochs": clf.metrics_["epochs"],
             "history": clf.history_,
-            "metrics": kept_metric(kept, self.validation_metric),
         }
         if self.test is not None:
             right = clf.predict_proba(self.test[0]).argmax(1) == clf.class_numbers(self.test[1])

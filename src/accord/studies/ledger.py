@@ -17,6 +17,7 @@ from typing import Any
 
 from accord.errors import DataError, SettingError
 from accord.studies.spaces import Space, plan
+from accord.training import derive
 
 SAMPLERS = ("random", "grid", "tpe")
 GRACE = 120.0
@@ -45,18 +46,18 @@ class Ledger:
         if sampler not in SAMPLERS:
             raise SettingError(f"Unknown sampler '{sampler}': choose from {', '.join(SAMPLERS)}.")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.optuna, self.space, self.sampler = optuna, space, sampler
+        self.optuna, self.space, self.seed = optuna, space, seed
         self.plan = None if sampler == "tpe" else plan(space, sampler, trials, seed)
         self.trials = trials if self.plan is None else len(self.plan)
         self._places: dict[int, int] = {}
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{_born(os.getpid())}"
-        self.study = self._open(storage, name, seed)
+        self.study = self._open(storage, name)
         self._check(identity)
 
-    def _open(self, storage: str, name: str, seed: int) -> Any:
+    def _open(self, storage: str, name: str) -> Any:
         for tries_left in reversed(range(OPENING_TRIES)):
             try:
-                return self._try_to_open(storage, name, seed)
+                return self._try_to_open(storage, name)
             except Exception as error:  # drivers raise what they like
                 if tries_left:  # perhaps another process is making the tables at this moment
                     time.sleep(0.5)
@@ -65,7 +66,7 @@ class Ledger:
                 raise DataError(f"The storage '{_without_password(storage)}' cannot be used: {reason}.") from error
         raise AssertionError("unreachable")
 
-    def _try_to_open(self, storage: str, name: str, seed: int) -> Any:
+    def _try_to_open(self, storage: str, name: str) -> Any:
         optuna = self.optuna
         self._storage = optuna.storages.RDBStorage(storage)
         return optuna.create_study(
@@ -73,14 +74,18 @@ class Ledger:
             study_name=name,
             direction="maximize",
             load_if_exists=True,
-            sampler=self._make_sampler(seed),
+            sampler=self._make_sampler(),
         )
 
-    def _make_sampler(self, seed: int) -> Any:
+    def _make_sampler(self) -> Any:
         if self.plan is None:
-            mixed = (seed * 1_000_003 + os.getpid()) % 2**32 if seed else os.getpid()
-            return self.optuna.samplers.TPESampler(seed=mixed, constant_liar=True)
+            return self._tpe(0)
         return _planned(self.optuna, self)
+
+    def _tpe(self, trial: int) -> Any:
+        """A trial's draws depend on the seed, its number and the trials before it, not on the process that asks."""
+        own = derive(self.seed, "trial", str(trial)) % 2**32
+        return self.optuna.samplers.TPESampler(seed=own, constant_liar=True)
 
     def _check(self, identity: str) -> None:
         known = self.study.user_attrs.get("identity")
@@ -115,6 +120,8 @@ class Ledger:
             trial.set_user_attr(PLACE, place)
             if self._is_mine(trial.number, place):
                 self._places[trial.number] = place
+                if self.plan is None:
+                    self.study.sampler = self._tpe(trial.number)
                 settings = {n: trial.suggest_categorical(n, values) for n, values in self.space.items()}
                 return Held(trial, settings, time.time())
             self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)

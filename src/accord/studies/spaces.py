@@ -54,6 +54,9 @@ def size(space: Space) -> int:
     return int(np.prod([len(values) for values in space.values()], dtype=np.int64)) if space else 1
 
 
+MOST_SETTINGS = 1_000_000
+
+
 def plan(space: Space, sampler: str, trials: int, seed: int) -> list[dict[str, Any]]:
     """The settings of a grid in order, or in random order; at most ``trials``, none twice.
 
@@ -61,6 +64,8 @@ def plan(space: Space, sampler: str, trials: int, seed: int) -> list[dict[str, A
     [{'a': 1, 'b': 3}, {'a': 2, 'b': 3}]
     """
     whole, names = size(space), list(space)
+    if whole > MOST_SETTINGS:
+        raise SettingError(f"The search has {whole} settings; narrow it with --space.")
     if sampler == "random":
         order = np.random.default_rng([seed, 0x5EA]).permutation(whole)[:trials]
     else:
@@ -70,7 +75,5 @@ def plan(space: Space, sampler: str, trials: int, seed: int) -> list[dict[str, A
                 "or search at random."
             )
         order = np.arange(whole)
-    choices = list(itertools.product(*space.values())) if whole <= 1_000_000 else None
-    if choices is None:
-        raise SettingError(f"The search has {whole} settings; narrow it with --space.")
+    choices = list(itertools.product(*space.values()))
     return [dict(zip(names, choices[k], strict=True)) for k in order]

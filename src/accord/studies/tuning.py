@@ -92,7 +92,7 @@ def tune(
         tuning.seed,
         tuning.identity(),
     )
-    together = max(1, tuning.study.at_once() // tuning.seeds)
+    together = max(1, tuning.study.validated_at_once() // tuning.seeds)
     with closing(ledger):
         _tell(ledger, watch)
         while True:
@@ -191,10 +191,11 @@ def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dic
 def fit_line(found: dict[str, Any], data: str, words: str = "") -> str:
     """The command that trains the winner."""
     chosen = {**found["fixed"], **found["best"]}
-    settings = " ".join(f"--set {name}={_plain(value)}" for name, value in chosen.items() if name != "device")
+    settings = " ".join(f"--set {name}={plain(value)}" for name, value in chosen.items() if name != "device")
     model = f" --model {found['model']}" if found["model"] else ""
     return " ".join(f"accord fit {data} --out run{model} --method {found['method']} {words} {settings}".split())
 
 
-def _plain(value: Any) -> str:
+def plain(value: Any) -> str:
+    """A value as a person would type it."""
     return f"{value:g}" if isinstance(value, float) else str(value)

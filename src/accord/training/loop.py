@@ -36,6 +36,10 @@ class Data(Protocol):
         """(batch_size, generator, **sampling) to the batches of an epoch; the keywords are the set's own."""
         ...
 
+    def finish_phase(self) -> None:
+        """A phase is over."""
+        ...
+
 
 Validate = Callable[[nn.Module], Mapping[str, float | Tensor]]
 """Metrics of a network on the noisy validation set; tensors are read when the device has them."""
@@ -142,11 +146,7 @@ class Trainer:
     def mean_loss(self, total: Tensor) -> float:
         """The mean loss of the epoch's steps; waits for the device."""
         loss = total.item() / (self.steps - self._first)
-        if not math.isfinite(loss):
-            raise AccordError(
-                f"Training diverged: the loss is {loss} in epoch {self.epoch} of phase '{self.phase.name}'; "
-                f"lower the learning rate (now {self.options.learning_rate:g}) or c0, c1 and c2."
-            )
+        refuse_divergence(loss, self.epoch, self.phase.name, self.options)
         return loss
 
     def train_epoch(self) -> float:
@@ -183,13 +183,20 @@ class Trainer:
         self._best_weights.clear()
         self.stepper.release()
         self.optimiser.release()
-        if hasattr(self.data, "finish_phase"):
-            self.data.finish_phase()  # pyright: ignore[reportAttributeAccessIssue]
+        self.data.finish_phase()
         for network in self.phase.networks.values():
             network.requires_grad_(False).eval()
 
     def _kept_weights(self) -> dict[str, list[Tensor]]:
         return {role: list(self.phase.networks[role].state_dict().values()) for role in self.phase.kept}
+
+
+def refuse_divergence(loss: float, epoch: int, phase: str, options: TrainingOptions) -> None:
+    if not math.isfinite(loss):
+        raise AccordError(
+            f"Training diverged: the loss is {loss} in epoch {epoch} of phase '{phase}'; "
+            f"lower the learning rate (now {options.learning_rate:g}) or c0, c1 and c2."
+        )
 
 
 def make_optimiser(phase: Phase, options: TrainingOptions, rate: float | Tensor | None = None) -> Optimiser:
@@ -203,19 +210,6 @@ def make_optimiser(phase: Phase, options: TrainingOptions, rate: float | Tensor 
     if options.optimiser == "sgd":
         return SGD(groups, rate, options.clip)
     return Adam(groups, rate, options.batch_size, options.updates)
-
-
-def train(
-    phases: Iterable[Phase],
-    data: Data,
-    options: TrainingOptions,
-    validate: Validate | None = None,
-    hook: Hook | None = None,
-) -> list[EpochRecord]:
-    """Train every phase in turn and return the history."""
-    from accord.training.side_by_side import drive
-
-    return drive([training(phases, data, options, validate)], data.device, [hook])[0]
 
 
 def training(

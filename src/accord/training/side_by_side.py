@@ -8,16 +8,28 @@ does not depend on who else is running: it has its own networks, data order, ran
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
 from accord.errors import AccordError
-from accord.training.loop import EpochRecord, Hook, Progress, Run
+from accord.methods.base import Phase
+from accord.training.loop import Data, EpochRecord, Hook, Progress, Run, TrainingOptions, Validate, training
 
 HOOK_SECONDS = 0.1
+
+
+def train(
+    phases: Iterable[Phase],
+    data: Data,
+    options: TrainingOptions,
+    validate: Validate | None = None,
+    hook: Hook | None = None,
+) -> list[EpochRecord]:
+    """One run, from its first phase to its last; the history."""
+    return drive([training(phases, data, options, validate)], data.device, [hook])[0]
 
 
 Ended = Callable[[int, list[EpochRecord]], None]

@@ -16,11 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from accord.data.interactions import Interactions, StackedBatch
-from accord.errors import AccordError
 from accord.methods.base import Clock, Phase
 from accord.methods.denoising import PerRun
 from accord.models.stacked import Stack
-from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions
+from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, refuse_divergence
 from accord.training.optimisers import BETAS, EPSILON
 from accord.training.seeds import stream
 
@@ -92,7 +91,7 @@ def train_stacked(
         _Phase(phase, (number, len(phases)), stacks, settings, list(runs)).run()
     for one in stacks:
         one.dissolve()
-        for member in one._all:
+        for member in one.everyone:
             member.requires_grad_(False).eval()
 
 
@@ -163,11 +162,7 @@ class _Phase:
         """Validate a run and keep its best weights; True when it stops here."""
         run = self.all[r]
         options = run.options
-        if loss != loss or abs(loss) == float("inf"):
-            raise AccordError(
-                f"Training diverged: the loss is {loss} in epoch {self.epoch} of phase '{self.phase.name}'; "
-                f"lower the learning rate (now {options.learning_rate:g}) or c0 and c1."
-            )
+        refuse_divergence(loss, self.epoch, self.phase.name, options)
         record: EpochRecord = {"phase": self.phase.name, "epoch": self.epoch, "loss": loss}
         checked = time.perf_counter()
         if run.validate is not None:
