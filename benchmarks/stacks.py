@@ -14,7 +14,7 @@ from typing import Any
 from accord import Recommender
 from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import find_data_set
-from accord.estimators.stacking import fit_stacked
+from accord.estimators.stacking import Source, fit_stacked
 
 
 def main() -> None:
@@ -38,7 +38,8 @@ def main() -> None:
         best["one by one"] = min(best["one by one"], sum(_seconds(rec) for rec in alone))
         whole = time.perf_counter() - started
         started = time.perf_counter()
-        stacked = fit_stacked([Recommender(seed=seed, **common) for seed in range(args.runs)], data.train, **given)
+        together = [Recommender(seed=seed, **common) for seed in range(args.runs)]
+        stacked = fit_stacked(together, Source(data.train, **given))
         best["stack"] = min(best["stack"], sum(_seconds(rec) for rec in stacked))
         print(f"round: one by one {whole:.1f} s, stack {time.perf_counter() - started:.1f} s in all", flush=True)
     for name, seconds in best.items():

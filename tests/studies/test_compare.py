@@ -24,8 +24,8 @@ def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> N
     summary = compare(study, tmp_path, lambda *cell: started.append(cell))
     assert started == [
         ("gmf normal", 0, 1, 4),
-        ("gmf deca", 0, 2, 4),
-        ("gmf normal", 1, 3, 4),
+        ("gmf normal", 1, 2, 4),
+        ("gmf deca", 0, 3, 4),
         ("gmf deca", 1, 4, 4),
     ]
     cells = [json.loads((tmp_path / "cells" / f"gmf-deca-seed{s}.json").read_text()) for s in (0, 1)]

@@ -30,7 +30,7 @@ def made(**more: Any) -> LabelComparison:
 class Together(LabelComparison):
     """As on a GPU: several cells are trained at once."""
 
-    def at_once(self) -> int:
+    def validated_at_once(self) -> int:
         return 3
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -50,6 +50,33 @@ class PairBatch:
         return losses.sum() / len(self)
 
 
+class StackedChunk:
+    """A buffer of many batches of R runs. It stays where it is, so that a step captured once serves all of them."""
+
+    def __init__(self, users: Tensor, items: Tensor, batch_size: int) -> None:
+        self.users, self.items, self.batch_size = users, items, batch_size
+        self.filled = users.shape[1]
+        self.labels = torch.tensor([1.0, 0.0], device=users.device).view(2, 1, 1)
+        self.position = torch.zeros((), dtype=torch.int64, device=users.device)
+        self._places = torch.arange(batch_size, device=users.device)
+
+    def fill(self, users: Tensor, items: Tensor) -> None:
+        """Other batches in the same place, or fewer."""
+        self.filled = users.shape[1]
+        self.users[:, : self.filled].copy_(users)
+        self.items[:, :, : self.filled].copy_(items)
+
+    def batches(self) -> Iterator[StackedBatch]:
+        for k, start in enumerate(range(0, self.filled, self.batch_size)):
+            end = min(start + self.batch_size, self.filled)
+            yield StackedBatch(self.users[:, start:end], self.items[:, :, start:end], self.labels, self, k)
+
+    def moving(self) -> StackedBatch:
+        """The whole batch that ``position`` points to when a captured step is replayed."""
+        places = self._places + self.position * self.batch_size
+        return StackedBatch(self.users.index_select(1, places), self.items.index_select(2, places), self.labels)
+
+
 @dataclass(frozen=True)
 class StackedBatch:
     """Batches of R runs as one: ``users`` (R, B), ``items`` (2, R, B), ``labels`` (2, 1, 1)."""
@@ -57,6 +84,9 @@ class StackedBatch:
     users: Tensor
     items: Tensor
     labels: Tensor
+    chunk: StackedChunk | None = None
+    index: int = 0
+    """Which batch of its chunk this is."""
 
     def __len__(self) -> int:
         return self.users.shape[1]
@@ -146,7 +176,7 @@ class Interactions:
     ) -> Tensor:
         """For each user an item drawn from those the user has not clicked, uniformly or by popularity."""
         bitmap = self._bitmap
-        if bitmap is None or negatives == "popularity":
+        if bitmap is None or self._draws_exactly(negatives):
             return self._draw_exactly(users, generator, negatives)
         base = users.int() * self.n_items
         drawn = torch.randint(self.n_items, users.shape, generator=generator, dtype=torch.int32)
@@ -171,8 +201,15 @@ class Interactions:
         first = self.starts[:-1].clamp(max=max(len(self) - 1, 0))
         return before, running - running[first].repeat_interleave(self.degrees)
 
+    def _points(self, count: int, generator: torch.Generator) -> Tensor:
+        return torch.rand(count, generator=generator, device=self.device, dtype=torch.float64)
+
     def _draw_exactly(self, users: Tensor, generator: torch.Generator, negatives: Negatives = "uniform") -> Tensor:
-        """Draw a point on the line of unclicked weight and find its item by bisection in the user's own row.
+        """Draw a point on the line of unclicked weight, and find its item."""
+        return self._find(users, self._points(len(users), generator), negatives)
+
+    def _find(self, users: Tensor, uniform: Tensor, negatives: Negatives) -> Tensor:
+        """The item at a point in [0, 1) of a user's unclicked weight, by bisection in the user's own row.
 
         Let C(i) be the weight of all items before i, and P_j that of the user's clicked items before c_j, the
         j-th. Then C(c_j) − P_j is the unclicked weight before c_j, so the item at unclicked weight r is the one
@@ -191,7 +228,6 @@ class Interactions:
             total = before[-1] - torch.where(degree > 0, own, 0)
         else:
             total = self.n_items - degree
-        uniform = torch.rand(users.shape, generator=generator, device=self.device, dtype=torch.float64)
         point = torch.minimum((uniform * total).long(), (total - 1).clamp(min=0))
         low, high = torch.zeros_like(point), degree
         for _ in range(self._search_rounds):
@@ -234,12 +270,31 @@ class Interactions:
         self, batch_size: int, generator: torch.Generator, negatives: Negatives = "uniform"
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """The pairs of an epoch, many batches at a time: users (m,), and each one's click and non-click (2, m)."""
-        order = self._order(generator)
+        for users, items in self.stacked_chunks(batch_size, [generator], negatives):
+            yield users[0], items[:, 0]
+
+    def stacked_chunks(
+        self, batch_size: int, generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """The same for R runs, each with a stream of its own: users (R, m), and items (2, R, m)."""
+        orders = torch.stack([self._order(generator) for generator in generators])
         step = max(batch_size, CHUNK // batch_size * batch_size)
-        for chunk in order.split(step):
-            users = self.users.index_select(0, chunk).long()
-            clicked = self.items.index_select(0, chunk).long()
-            yield users, torch.stack([clicked, self.sample_negatives(users, generator, negatives)])
+        for rows in orders.split(step, 1):
+            flat = rows.flatten()
+            users = self.users.index_select(0, flat).long().view(rows.shape)
+            clicked = self.items.index_select(0, flat).long().view(rows.shape)
+            yield users, torch.stack([clicked, self._negatives(users, generators, negatives)])
+
+    def _negatives(self, users: Tensor, generators: Sequence[torch.Generator], negatives: Negatives) -> Tensor:
+        """Non-clicks of users (R, m); where nothing is drawn twice, all runs' are found by one bisection."""
+        if self._draws_exactly(negatives):
+            points = [self._points(users.shape[1], generator) for generator in generators]
+            return self._find(users.flatten(), torch.cat(points), negatives).view(users.shape)
+        each = zip(users, generators, strict=True)
+        return torch.stack([self.sample_negatives(own, generator, negatives) for own, generator in each])
+
+    def _draws_exactly(self, negatives: Negatives) -> bool:
+        return self._bitmap is None or negatives == "popularity"
 
     @property
     def drawn_in_an_epoch(self) -> int:
@@ -302,7 +357,7 @@ class Interactions:
         return rows, items, sizes
 
     def mask_seen(self, scores: Tensor, users: Tensor) -> Tensor:
-        """Set the scores (B, items) of these users' own pairs to −inf, in place."""
+        """Set the scores (…, B, items) of these users' own pairs to −inf, in place."""
         rows, items, _ = self.rows_of(users)
-        scores.view(-1).index_fill_(0, rows * self.n_items + items, -torch.inf)
+        scores.view(-1, len(users) * self.n_items).index_fill_(1, rows * self.n_items + items, -torch.inf)
         return scores

@@ -80,11 +80,6 @@ class Recommender:
         recommended. ``hook`` is told of the progress.
         """
         clicks = load_clicks(log, user=user, item=item, time=time, known=known)
-        if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
-            raise DataError(
-                f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
-                "a recommender needs at least two of each."
-            )
         pa.default_memory_pool().release_unused()
         self._take_log(clicks, valid, seen)
         self.__dict__.pop("_cache", None)
@@ -105,6 +100,11 @@ class Recommender:
         return self
 
     def _take_log(self, clicks: Clicks, valid: Any, seen: Any) -> None:
+        if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
+            raise DataError(
+                f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
+                "a recommender needs at least two of each."
+            )
         settings = self.settings
         self.columns_, self.user_ids_, self.item_ids_ = clicks.columns, clicks.user_ids, clicks.item_ids
         part = np.zeros(len(clicks), np.int8)
@@ -124,6 +124,11 @@ class Recommender:
             "train": int((part == TRAIN).sum()),
             "valid": int(((part == VALID) | (part == VALID_FILE)).sum()),
         }
+
+    def _share_log(self, other: Recommender) -> None:
+        """Take in what another has read and divided."""
+        self.columns_, self.user_ids_, self.item_ids_ = other.columns_, other.user_ids_, other.item_ids_
+        self.clicks_, self.part_, self.notes_ = other.clicks_, other.part_, dict(other.notes_)
 
     def _interactions(self, rows: np.ndarray, device: torch.device | str = "cpu") -> Interactions:
         clicks = self.clicks_

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from accord.data.clicks import Clicks, load_clicks
 from accord.errors import SettingError
 from accord.estimators.parts import TRAIN
 from accord.estimators.recommender import Recommender
 from accord.estimators.settings import RecommenderSettings
-from accord.evaluation import mean_metrics
+from accord.evaluation import RankingTask, stacked_metrics
 from accord.methods import Denoising, make_method
 from accord.methods.denoising import PerRun
 from accord.models import RECOMMENDERS
@@ -23,9 +23,9 @@ from accord.models.stacked import STACKS, Stack, stack
 from accord.training import Hook, resolve_device
 from accord.training.stacking import StackedRun, train_stacked
 
-MAY_DIFFER = frozenset({"seed", "learning_rate", "l2", "c0", "c1", "alpha"})
+MAY_DIFFER = frozenset({"seed", "learning_rate", "l2", "c0", "c1", "alpha", "drop_rate", "beta"})
 """Settings in which the runs of a stack may differ."""
-METHODS = ("normal", "wbpr", "r-ce", "ensemble", "deca", "deca-p")
+METHODS = ("normal", "wbpr", "t-ce", "r-ce", "ensemble", "deca", "deca-p")
 """Methods whose loss is the same for one run and for many."""
 
 
@@ -65,63 +65,103 @@ def can_stack(recommenders: Sequence[Recommender]) -> bool:
     return all(one == fixed[0] for one in fixed)
 
 
+class StackError(SettingError):
+    """These runs cannot be one stack, though each can be trained alone."""
+
+
+class Source(NamedTuple):
+    """What a recommender is fitted on: `Recommender.fit`'s own words."""
+
+    log: Any
+    valid: Any = None
+    known: Any = None
+    seen: Any = None
+    columns: Mapping[str, str | None] = {}
+
+
 def fit_stacked(
     recommenders: Sequence[Recommender],
-    log: Any,
+    sources: Source | Sequence[Source],
     *,
-    valid: Any = None,
-    known: Any = None,
-    seen: Any = None,
     hooks: Sequence[Hook | None] | None = None,
-    **columns: str | None,
+    judge: bool = True,
 ) -> list[Recommender]:
-    """Fit several recommenders on one log as one program; each ends as it would alone."""
+    """Fit several recommenders as one program, on one log or on logs of one size; each ends as it would alone.
+
+    Without ``judge`` the clicks are not judged: enough for a search, which reads the history alone.
+    """
     if not can_stack(recommenders):
         raise SettingError(
             f"These recommenders cannot be stacked; they may differ in {', '.join(sorted(MAY_DIFFER))}."
         )
-    clicks = load_clicks(log, known=known, **columns)
+    each = [sources] * len(recommenders) if isinstance(sources, Source) else list(sources)
     device = resolve_device(recommenders[0].settings.device)
-    runs, seen_parts = [], dict[bytes, Any]()
-    for rec, hook in zip(recommenders, hooks or [None] * len(recommenders), strict=True):
-        runs.append(_prepared(rec, clicks, valid, seen, device, hook, seen_parts))
-    if len({run.data.drawn_in_an_epoch for run in runs}) > 1:
-        raise SettingError("The training parts of these runs differ in size; give a validation file to share.")
+    taken = _Taken(device)
+    told = hooks or [None] * len(recommenders)
+    runs = [taken.run(rec, source, hook) for rec, source, hook in zip(recommenders, each, told, strict=True)]
     first = recommenders[0].settings
-    if len(seen_parts) > 1 and "lightgcn" in (first.model, first.auxiliary, first.noise_model):
-        raise SettingError("A stack of LightGCN shares one graph, but these runs hold out different clicks.")
+    if len({(run.data.drawn_in_an_epoch, run.data.n_users, run.data.n_items) for run in runs}) > 1:
+        raise StackError("The training parts of these runs differ in size; give a validation file to share.")
+    if len({id(run.data) for run in runs}) > 1 and "lightgcn" in (first.model, first.auxiliary, first.noise_model):
+        raise StackError("A stack of LightGCN shares one graph, but these runs hold out different clicks.")
     stacks: list[Stack] = []
-    shared = [run.data for run in runs]
 
     def build(role: str, model: str | None = None) -> nn.Module:
-        members = [rec._build(role, model, data) for rec, data in zip(recommenders, shared, strict=True)]
-        stacks.append(stack(members))
+        stacks.append(
+            stack([rec._build(role, model, run.data) for rec, run in zip(recommenders, runs, strict=True)])
+        )
         return stacks[-1]
 
+    values = {
+        name: PerRun([float(getattr(rec.settings, name)) for rec in recommenders], device)
+        for name in ("drop_rate", "beta")
+    }
     denoising, settings = _denoising(recommenders, device)
-    method = make_method(first.method, denoising, first.auxiliary, beta=first.beta)
+    method = make_method(first.method, denoising, first.auxiliary, ramp_epochs=first.ramp_epochs, **values)
     phases = method.phases(build)
-    train_stacked(phases, stacks, settings, runs)
+    train_stacked(phases, stacks, [*settings, *values.values()], runs, _measure)
     for r, (rec, run) in enumerate(zip(recommenders, runs, strict=True)):
         kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
         rec.history_ = run.history
         rec.networks_ = {role: s.everyone[r].to("cpu") for role, s in kept.items() if role != "prior"}
-        rec._judge_clicks()
+        if judge:
+            rec._judge_clicks()
     return list(recommenders)
 
 
-def _prepared(
-    rec: Recommender, clicks: Clicks, valid: Any, seen: Any, device: Any, hook: Hook | None, parts: dict[bytes, Any]
-) -> StackedRun:
-    rec._take_log(clicks, valid, seen)
-    rec.__dict__.pop("_cache", None)
-    key = np.packbits(rec.part_ == TRAIN).tobytes()
-    if key not in parts:  # runs that share their training part share its tensors
-        data = rec._interactions(rec.part_ == TRAIN, device)
-        parts[key] = data, rec._validation_task(data)
-    data, task = parts[key]
-    validate = None if task is None else lambda net: mean_metrics(net.scores, task, [20])  # pyright: ignore
-    return StackedRun(rec.settings.training_options(len(rec.user_ids_)), data, validate, hook)
+def _measure(scorer: Any, task: RankingTask, runs: int) -> dict[str, Tensor]:
+    return {name: values.mean(1) for name, values in stacked_metrics(scorer, task, [20], runs).items()}
+
+
+class _Taken:
+    """Logs that were read, and their tensors on the device: runs that share them share one copy."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._clicks: dict[int, Clicks] = {}
+        self._split: dict[Any, Recommender] = {}
+        self._parts: dict[Any, Any] = {}
+
+    def run(self, rec: Recommender, source: Source, hook: Hook | None) -> StackedRun:
+        if id(source.log) not in self._clicks:
+            self._clicks[id(source.log)] = load_clicks(source.log, known=source.known, **source.columns)
+        clicks = self._clicks[id(source.log)]
+        settings = rec.settings
+        drawn = (settings.seed, settings.valid_share, settings.split) if source.valid is None else ()
+        key = (id(source.log), id(source.valid), id(source.seen), *drawn)
+        if key in self._split:
+            rec._share_log(self._split[key])
+        else:
+            rec._take_log(clicks, source.valid, source.seen)
+            self._split[key] = rec
+        rec.__dict__.pop("_cache", None)
+        part = (id(rec.clicks_), np.packbits(rec.part_ == TRAIN).tobytes(), settings.valid_users)
+        part = (*part, settings.seed) if (rec.part_ != TRAIN).sum() > settings.valid_users else part
+        if part not in self._parts:
+            data = rec._interactions(rec.part_ == TRAIN, self.device)
+            self._parts[part] = data, rec._validation_task(data)
+        data, task = self._parts[part]
+        return StackedRun(settings.training_options(len(rec.user_ids_)), data, task, hook)
 
 
 def _denoising(recommenders: Sequence[Recommender], device: Any) -> tuple[Denoising, list[PerRun]]:

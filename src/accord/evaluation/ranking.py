@@ -19,7 +19,9 @@ from accord.scatter import sum_rows
 Scorer = Callable[[Tensor], Tensor]
 """Scores (B, items) of a block of users (B,)."""
 METRICS = ("ndcg", "recall", "precision", "hit", "mrr")
-BLOCK = 1 << 22
+StackedScorer = Callable[[Tensor], Tensor]
+"""Scores (R, B, items) of R models for a block of users."""
+BLOCK, GPU_BLOCK = 1 << 22, 1 << 28
 """Scores held at a time: a block of users is as long as fits."""
 
 
@@ -63,9 +65,17 @@ class RankingTask:
 @torch.no_grad()
 def ranking_metrics(scorer: Scorer, task: RankingTask, ks: Sequence[int]) -> dict[str, Tensor]:
     """``{"ndcg@20": (T,), …}``: each metric at each k for each user of the task."""
-    rows = max(1, BLOCK // task.relevant.n_items)
-    blocks = [_block_metrics(scorer, task, users, ks) for users in task.users.split(rows)]
-    return {name: torch.cat([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
+    found = stacked_metrics(lambda users: scorer(users)[None], task, ks, 1)
+    return {name: values[0] for name, values in found.items()}
+
+
+@torch.no_grad()
+def stacked_metrics(scorer: StackedScorer, task: RankingTask, ks: Sequence[int], runs: int) -> dict[str, Tensor]:
+    """The metrics of several models at once, each (R, T)."""
+    held = BLOCK if task.users.device.type == "cpu" else GPU_BLOCK
+    rows = max(1, held // (task.relevant.n_items * runs))
+    blocks = [_block_metrics(scorer(users), task, users, ks) for users in task.users.split(rows)]
+    return {name: torch.cat([block[name] for block in blocks], 1) for name in blocks[0]} if blocks else {}
 
 
 def mean_metrics(scorer: Scorer, task: RankingTask, ks: Sequence[int]) -> dict[str, float]:
@@ -75,18 +85,20 @@ def mean_metrics(scorer: Scorer, task: RankingTask, ks: Sequence[int]) -> dict[s
     return dict(zip(per_user, means, strict=True))
 
 
-def _block_metrics(scorer: Scorer, task: RankingTask, users: Tensor, ks: Sequence[int]) -> dict[str, Tensor]:
-    scores = scorer(users)
+def _block_metrics(scores: Tensor, task: RankingTask, users: Tensor, ks: Sequence[int]) -> dict[str, Tensor]:
+    """Metrics (R, B) of scores (R, B, items), which are masked in place: every model's users are users apart."""
     for seen in task.seen:
         seen.mask_seen(scores, users)
     rows, items, sizes = task.relevant.rows_of(users)
     if task.missed is not None:
         sizes = sizes + task.missed[users]
-    found = _Positions.of(scores, rows, items, sizes, depth=max(ks))
+    runs = len(scores)
+    rows = (rows + torch.arange(runs, device=rows.device)[:, None] * len(users)).flatten()
+    found = _Positions.of(scores.flatten(0, 1), rows, items.repeat(runs), sizes.repeat(runs), depth=max(ks))
     result: dict[str, Tensor] = {}
     for k in ks:
         result |= found.metrics(k)
-    return result
+    return {name: values.view(runs, len(users)) for name, values in result.items()}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from accord.errors import SettingError, nearest
 from accord.methods.base import Batch, Build, Clock, Method, Phase
 from accord.methods.deca import DeCA
 from accord.methods.deca_p import DeCAp
-from accord.methods.denoising import Denoising
+from accord.methods.denoising import Denoising, PerRun
 from accord.methods.ensemble import Ensemble
 from accord.methods.itlm import ITLM
 from accord.methods.mw_net import MWNet
@@ -30,9 +30,9 @@ class MethodSettings:
 
     denoising: Denoising
     auxiliary: str = "mf"
-    drop_rate: float = 0.1
+    drop_rate: float | PerRun = 0.1
     ramp_epochs: int = 10
-    beta: float = 0.25
+    beta: float | PerRun = 0.25
 
 
 METHODS: dict[str, Callable[[MethodSettings], Method]] = {
@@ -74,7 +74,7 @@ USES_CLEAN_LABELS = ("mw-net",)
 """Methods that are given some clean labels; their rows are marked."""
 
 
-def make_method(name: str, denoising: Denoising | None = None, auxiliary: str = "mf", **more: float) -> Method:
+def make_method(name: str, denoising: Denoising | None = None, auxiliary: str = "mf", **more: Any) -> Method:
     """The recommender's method of a name."""
     return _find(METHODS, name)(MethodSettings(denoising or Denoising(), auxiliary, **more))  # pyright: ignore
 

@@ -43,6 +43,12 @@ class Clock(NamedTuple):
     """A tensor where the step is captured once and replayed."""
     epoch: int = 0
     rate: float | Tensor = 0.0
+    recorded: int = 0
+    """While a step is captured: one of the steps that it stands for."""
+
+    def turn(self, of: int) -> int:
+        """Whose turn it is where so many kinds of step alternate."""
+        return (self.recorded if isinstance(self.step, Tensor) else self.step) % of
 
 
 Loss = Callable[[Batch, Clock], Tensor]
@@ -85,6 +91,8 @@ class Phase:
     """Asked before every epoch: which negatives or which rows to draw."""
     stage: Callable[[int], Hashable] = lambda epoch: 0
     """Epochs of one stage have the same loss, step by step, so that one captured step serves them all."""
+    turns: int = 1
+    """Kinds of step that alternate; each is captured by itself."""
 
 
 class Method(Protocol):

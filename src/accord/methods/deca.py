@@ -28,8 +28,8 @@ class DeCA(OneTarget):
             return batch.mean(terms + self.objective.agreement(g, f, self.denoising.agreement_weight()))
 
         networks = {"target": target, "auxiliary": auxiliary, **noise}
-        kept, stage = ("target", *noise), self.denoising.stage
-        return [Phase("training", networks, target="target", loss=loss, kept=kept, stage=stage)]
+        kept, stage, turns = ("target", *noise), self.denoising.stage, self.denoising.turns
+        return [Phase("training", networks, target="target", loss=loss, kept=kept, stage=stage, turns=turns)]
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
         return self.denoising.posterior(networks, batch)

@@ -29,8 +29,8 @@ class DeCAp(OneTarget):
             )
 
         networks, kept = {"target": target, **noise}, ("target", *self.denoising.kept)
-        stage = self.denoising.stage
+        stage, turns = self.denoising.stage, self.denoising.turns
         return [
             normal_phase("prior", "prior", prior, self.objective),
-            Phase("denoising", networks, target="target", loss=loss, kept=kept, stage=stage),
+            Phase("denoising", networks, target="target", loss=loss, kept=kept, stage=stage, turns=turns),
         ]

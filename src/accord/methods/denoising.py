@@ -36,6 +36,11 @@ class DenoisingTerms(Protocol):
 
     def stage(self, epoch: int) -> int: ...
 
+    @property
+    def turns(self) -> int:
+        """Sub-tasks that take turns, step by step."""
+        ...
+
     def posterior(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
         """P(the given label is right) by the target and the noise models together."""
         ...
@@ -55,7 +60,8 @@ class PerRun:
         self.now = self.all
 
 
-def _now(value: float | PerRun) -> Any:
+def now(value: float | PerRun) -> Any:
+    """A number, or one for each run that is in the stack."""
     return value.now if isinstance(value, PerRun) else value
 
 
@@ -71,7 +77,7 @@ class Denoising:
     kept: tuple[str, ...] = ()
 
     def agreement_weight(self) -> Any:
-        return _now(self.alpha)
+        return now(self.alpha)
 
     def noise_networks(self, build: Build) -> dict[str, nn.Module]:
         """h (learns in DP) and h′ (learns in DN); only those the chosen sub-tasks train."""
@@ -88,17 +94,21 @@ class Denoising:
         if self.sub_tasks == "joint":
             h, h_prime = batch.logits(noise["noise_dp"]), batch.logits(noise["noise_dn"])
             return joint_denoising(f, h, h_prime, batch.labels)
-        turn = ("dp", "dn")[int(clock.step) % 2] if self.sub_tasks == "both" else self.sub_tasks
+        turn = ("dp", "dn")[clock.turn(2)] if self.sub_tasks == "both" else self.sub_tasks
         return denoising(
             f,
             batch.logits(noise[f"noise_{turn}"]),
             batch.labels,
-            constant=_now(self.c1 if turn == "dp" else self.c0),
+            constant=now(self.c1 if turn == "dp" else self.c0),
             sub_task=turn,
         )
 
     def stage(self, epoch: int) -> int:
         return 0
+
+    @property
+    def turns(self) -> int:
+        return 2 if self.sub_tasks == "both" else 1
 
     def posterior(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
         f = batch.logits(networks["target"])

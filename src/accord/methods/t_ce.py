@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from accord.methods.base import Batch, Build, Clock, Phase
+from accord.methods.denoising import PerRun, now
 from accord.methods.normal import Normal
 from accord.objectives.binary import kept_positives, reweighted_cross_entropy, truncated_cross_entropy
 
@@ -15,12 +16,16 @@ from accord.objectives.binary import kept_positives, reweighted_cross_entropy, t
 class TruncatedCE(Normal):
     """The clicks with the largest loss of each batch are left out; their share grows with the epochs."""
 
-    drop_rate: float = 0.1
+    drop_rate: float | PerRun = 0.1
     ramp_epochs: int = 10
 
-    def share(self, epoch: int) -> float:
+    def share(self, epoch: int) -> float | Tensor:
         """Share of the clicks left out in an epoch (counted from 0): linear up to the maximum."""
-        return self.drop_rate * min(1.0, (epoch + 1) / self.ramp_epochs)
+        return now(self.drop_rate) * min(1.0, (epoch + 1) / self.ramp_epochs)
+
+    def stage(self, epoch: int) -> int:
+        """The share changes with every epoch until it is reached."""
+        return min(epoch, self.ramp_epochs - 1)
 
     def phases(self, build: Build) -> list[Phase]:
         target = build("target")
@@ -29,19 +34,22 @@ class TruncatedCE(Normal):
             keep = kept_positives(len(batch), self.share(clock.epoch))
             return truncated_cross_entropy(batch.logits(target), batch.labels, keep)
 
-        return [Phase("training", {"target": target}, target="target", loss=loss, kept=("target",))]
+        networks: dict[str, nn.Module] = {"target": target}
+        return [
+            Phase("training", networks, target="target", loss=loss, kept=("target",), stage=self.stage),
+        ]
 
 
 @dataclass(frozen=True)
 class ReweightedCE(Normal):
     """Examples the model believes in count more: the weight of an example is P(ỹ)^β, held constant."""
 
-    beta: float = 0.25
+    beta: float | PerRun = 0.25
 
     def phases(self, build: Build) -> list[Phase]:
         target = build("target")
 
         def loss(batch: Batch, clock: Clock) -> Tensor:
-            return batch.mean(reweighted_cross_entropy(batch.logits(target), batch.labels, self.beta))
+            return batch.mean(reweighted_cross_entropy(batch.logits(target), batch.labels, now(self.beta)))
 
         return [Phase("training", {"target": target}, target="target", loss=loss, kept=("target",))]

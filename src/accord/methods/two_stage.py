@@ -39,6 +39,7 @@ class TwoStage:
     some_classes: tuple[int, int] | None = None
     """In the second stage, how many classes an example sums over: its likeliest, and others in turn."""
     kept: tuple[str, ...] = ("noise",)
+    turns: int = 1
 
     def agreement_weight(self) -> float:
         return self.alpha

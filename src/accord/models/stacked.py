@@ -8,6 +8,7 @@ restored as if it stood alone. The stack answers for all members at once: `logit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -91,6 +92,10 @@ class Stack(nn.Module):
         """Logits (n, R, B) of users (R, B) and items (n, R, B)."""
         raise NotImplementedError
 
+    def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
+        """Scores (len(which), B, number of items) that these members give the same users (B,)."""
+        return torch.stack([self._members[r].scores(users) for r in which])  # pyright: ignore[reportCallIssue]
+
 
 def _flat(name: str) -> str:
     return name.replace(".", "_")
@@ -117,28 +122,70 @@ def _products(
     return flat.view(items.shape)
 
 
+def _all_scores(of_users: Tensor, of_items: Tensor, offsets: list[Tensor]) -> Tensor:
+    """Scores (R, B, items) of vectors (R, B, d) and (R, items, d), and what is added to them."""
+    scores = torch.bmm(of_users, of_items.transpose(1, 2))
+    for offset in offsets:
+        scores += offset[:, None]
+    return scores
+
+
+def _some(table: Tensor, which: Sequence[int]) -> Tensor:
+    """Some members' part of a table; all of them without a copy."""
+    return table if list(which) == list(range(len(table))) else table[list(which)]
+
+
 class FactorStack(Stack):
     """MF and GMF."""
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        table = self.of("users")
-        if "weight" in self.names:  # on the table, which has fewer rows than a batch
-            table = table * self.of("weight")[:, None]
         bias = self.of("item_bias") if "item_bias" in self.names else None
-        products = _products(table, self.of("items"), bias, users, items)
+        products = _products(self._weighted(), self.of("items"), bias, users, items)
         return products + self.of("bias") if "bias" in self.names else products
+
+    def _weighted(self) -> Tensor:
+        table = self.of("users")  # on the table, which has fewer rows than a batch
+        return table * self.of("weight")[:, None] if "weight" in self.names else table
+
+    def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
+        of_users = _some(self._weighted(), which).index_select(1, users)
+        offsets = [_some(self.of(name), which) for name in ("item_bias", "bias") if name in self.names]
+        return _all_scores(of_users, _some(self.of("items"), which), offsets)
 
 
 class LightGCNStack(Stack):
     """LightGCN on one graph: the members' vectors stand side by side and are averaged together."""
 
-    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__(members)
+        self._cache: tuple[Tensor, Tensor] | None = None
+
+    def train(self, mode: bool = True) -> Stack:
+        """Every change of mode forgets the averaged vectors."""
+        self._cache = None
+        return super().train(mode)
+
+    def _final(self) -> tuple[Tensor, Tensor]:
         first = self._members[0]
         runs, _, dims = self.of("users").shape
         wide = [self.of(name).transpose(0, 1).flatten(1) for name in ("users", "items")]
-        final = _Propagate.apply(*wide, first.graph, first.back)
-        of_users, of_items = (table.view(len(table), runs, dims).transpose(0, 1) for table in final)  # pyright: ignore
-        return _products(of_users.contiguous(), of_items.contiguous(), None, users, items)
+        final: Any = _Propagate.apply(*wide, first.graph, first.back)
+        of_users, of_items = (table.view(len(table), runs, dims).transpose(0, 1) for table in final)
+        return of_users.contiguous(), of_items.contiguous()
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        return _products(*self._averaged(), None, users, items)
+
+    def _averaged(self) -> tuple[Tensor, Tensor]:
+        if self.training:
+            return self._final()
+        if self._cache is None:
+            self._cache = self._final()
+        return self._cache
+
+    def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
+        of_users, of_items = self._averaged()
+        return _all_scores(_some(of_users, which).index_select(1, users), _some(of_items, which), [])
 
 
 class NeuMFStack(Stack):

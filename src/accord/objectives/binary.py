@@ -120,22 +120,30 @@ def average(members: list[Tensor]) -> Tensor:
     return torch.stack(members).mean(0)
 
 
-def kept_positives(count: int, drop_rate: float) -> int:
+def kept_positives(count: int, drop_rate: float | Tensor) -> int | Tensor:
     """How many of ``count`` positives a truncated loss keeps: all but the stated share, rounded."""
+    if isinstance(drop_rate, Tensor):
+        return count - (drop_rate.double() * count).round()
     return count - round(drop_rate * count)
 
 
-def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int) -> Tensor:
+def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int | Tensor) -> Tensor:
     """T-CE of a batch whose first row is its positives: their ``keep`` smallest losses, and all negatives.
 
-    Mean over the kept positives plus mean over the negatives.
+    Mean over the kept positives plus mean over the negatives; for a stack of runs, (2, R, B), one of each run, and
+    ``keep`` may be (R, 1).
     """
     losses = cross_entropy(f, labels)
-    kept = losses[0].topk(keep, largest=False, sorted=False).values
-    return kept.mean() + losses[1].mean()
+    if isinstance(keep, Tensor):
+        ordered = losses[0].sort(dim=-1).values
+        inside = torch.arange(ordered.shape[-1], device=f.device) < keep
+        kept = torch.where(inside, ordered, 0.0).sum(-1) / keep.squeeze(-1).to(f.dtype)
+    else:
+        kept = losses[0].topk(keep, largest=False, sorted=False).values.mean(-1)
+    return kept + losses[1].mean(-1)
 
 
-def reweighted_cross_entropy(f: Tensor, labels: Tensor, beta: float) -> Tensor:
+def reweighted_cross_entropy(f: Tensor, labels: Tensor, beta: float | Tensor) -> Tensor:
     """R-CE: cross-entropy weighted by P(ỹ)^β; the weight gets no gradient."""
     losses = cross_entropy(f, labels)
     return losses * torch.exp(-beta * losses.detach())

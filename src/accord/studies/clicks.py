@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,9 +16,10 @@ from accord.data.clicks import load_clicks
 from accord.data.reading import open_table
 from accord.errors import SettingError
 from accord.estimators import Recommender, make_settings
-from accord.estimators.stacking import can_stack, fit_stacked, stack_size
+from accord.estimators.run_folder import kept_epochs
+from accord.estimators.stacking import Source, StackError, can_stack, fit_stacked, stack_size
 from accord.methods import METHODS
-from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, validation_value
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, batched, validation_value
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.spaces import Space, clicks_space
 from accord.training import Hook
@@ -87,64 +89,67 @@ class Comparison(Study):
 
     def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
         pairs, noise = sort_truths(self.truths)
-        for cell, hook in zip(cells, hooks, strict=True):
-            keep(cell, self._run(cell, folder, pairs, noise, hook))
+        settings, method = [self.settings_of(*cell) for cell in cells], cells[0].method
+        for cell, rec, materials in zip(cells, *self._fitted(settings, method, hooks, noise), strict=True):
+            keep(cell, self._measured(rec, materials, pairs, folder / f"{cell.name}.parquet", method))
 
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
     ) -> list[float]:
-        recommenders = self._fit_stacked(settings, method, hooks)
-        if recommenders is None:
-            recommenders = [
-                self._fit(one, self._materials(method, int(one["seed"]), None), hook)
-                for one, hook in zip(settings, hooks, strict=True)
-            ]
-        return [validation_value(rec.metrics_["validation"], self.validation_metric) for rec in recommenders]
+        recommenders, _ = self._fitted(settings, method, hooks, None, judge=False)
+        kept = [kept_epochs(rec.history_, rec.settings.restore) for rec in recommenders]
+        return [validation_value(phases, self.validation_metric) for phases in kept]
 
-    def _fit_stacked(
-        self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
-    ) -> list[Recommender] | None:
-        """All of them as one stack, or None where they cannot be."""
+    def _fitted(
+        self,
+        settings: Sequence[dict[str, Any]],
+        method: str,
+        hooks: Sequence[Hook | None],
+        noise: Any,
+        judge: bool = True,
+    ) -> tuple[list[Recommender], list[Materials]]:
+        """Recommenders of one method, fitted as one stack where they can be."""
         recommenders = [Recommender(**one) for one in settings]
-        if len(recommenders) < 2 or self.inject or method == ORACLE or not can_stack(recommenders):
-            return None
-        try:
-            return fit_stacked(
-                recommenders,
-                self.log,
-                valid=self.valid,
-                known=self.known,
-                hooks=hooks,
-                **self.columns,  # pyright: ignore[reportArgumentType]
-            )
-        except SettingError:  # their training parts differ in what a stack must share
-            return None
+        by_seed = {seed: self._materials(method, seed, noise) for seed in {int(one["seed"]) for one in settings}}
+        if not self.inject:  # one log for all seeds
+            by_seed = dict.fromkeys(by_seed, next(iter(by_seed.values())))
+        materials = [by_seed[int(one["seed"])] for one in settings]
+        sources = [self._source(one) for one in materials]
+        if len(recommenders) > 1 and can_stack(recommenders):
+            try:
+                return fit_stacked(recommenders, sources, hooks=hooks, judge=judge), materials
+            except StackError:  # their training parts differ in what a stack must share
+                recommenders = [Recommender(**one) for one in settings]
+        for rec, source, hook in zip(recommenders, sources, hooks, strict=True):
+            log, valid, known, seen, columns = source
+            rec.fit(log, valid=valid, known=known, seen=seen, hook=hook, **columns)
+        return recommenders, materials
+
+    def _source(self, materials: Materials) -> Source:
+        columns = self.columns if materials.log is self.log else {}
+        return Source(materials.log, materials.valid, materials.known, materials.seen, columns)
+
+    def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        """The seeds of a row are one stack."""
+        rows: dict[str, list[Cell]] = {}
+        for cell in cells:
+            rows.setdefault(cell.row, []).append(cell)
+        return [part for own in rows.values() for part in batched(own, self._stacked_at_once(*own[0][:2]))]
 
     def validated_at_once(self) -> int:
-        if self.inject or len(self.methods) != 1 or self.methods[0] == ORACLE:
-            return 1
-        settings = make_settings(self.settings_of(self.models[0], self.methods[0], 0))
+        return self._stacked_at_once(self.models[0], self.methods[0])
+
+    def _stacked_at_once(self, model: str, method: str) -> int:
+        settings = make_settings(self.settings_of(model, method, 0))
+        return stack_size(settings, *self._size)
+
+    @cached_property
+    def _size(self) -> tuple[int, int]:
         clicks = load_clicks(self.log, known=self.known, **self.columns)
-        return stack_size(settings, len(clicks.user_ids), len(clicks.item_ids))
+        return len(clicks.user_ids), len(clicks.item_ids)
 
     def space(self, method: str) -> Space:
         return clicks_space(method)
-
-    def _fit(self, settings: dict[str, Any], materials: Materials, hook: Hook | None) -> Recommender:
-        columns = self.columns if materials.log is self.log else {}
-        return Recommender(**settings).fit(
-            materials.log,
-            valid=materials.valid,
-            known=materials.known,
-            seen=materials.seen,
-            hook=hook,
-            **columns,
-        )
-
-    def _run(self, cell: Cell, folder: Path, pairs: Any, noise: Any, hook: Hook | None) -> dict[str, Any]:
-        materials = self._materials(cell.method, cell.seed, noise)
-        rec = self._fit(self.settings_of(*cell), materials, hook)
-        return self._measured(rec, materials, pairs, folder / f"{cell.name}.parquet", cell.method)
 
     def _materials(self, method: str, seed: int, noise: Any) -> Materials:
         materials = Materials(self.log, self.valid, self.known, noise)

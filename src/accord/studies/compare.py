@@ -112,7 +112,7 @@ class Study(ABC):
 
     @abstractmethod
     def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
-        """Train and measure some cells, each kept as it is ready; metrics of each user or example go beside it."""
+        """Train and measure a group, each cell kept as it is ready, with the metrics of each user or example."""
 
     @abstractmethod
     def inputs(self) -> list[Any]:
@@ -128,13 +128,13 @@ class Study(ABC):
     def space(self, method: str) -> Space:
         """What is searched for a method."""
 
-    def at_once(self) -> int:
+    def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
         """Cells that `run` trains together."""
-        return 1
+        return batched(cells, 1)
 
     def validated_at_once(self) -> int:
         """Trainings that `validate` makes together."""
-        return self.at_once()
+        return 1
 
     def facts(self, fitted: Any, selection: str, uses_knowledge: bool) -> dict[str, Any]:
         """What a cell's file says of a training, whatever the task."""
@@ -196,12 +196,10 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
     study.check()
     folder = out / CELLS
     folder.mkdir(parents=True, exist_ok=True)
-    cells = [Cell(model, method, seed) for seed in range(study.seeds) for model, method in study.rows()]
+    cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
     results = {cell: _done(study, cell, folder) for cell in cells}
     todo = [cell for cell in cells if results[cell] is None]
-    together = study.at_once() if todo else 1
-    for first in range(0, len(todo), together):
-        group = todo[first : first + together]
+    for group in study.groups(todo):
         hooks = [start(c.row, c.seed, cells.index(c) + 1, len(cells)) if start else None for c in group]
 
         def keep(cell: Cell, result: dict[str, Any]) -> None:
@@ -213,6 +211,10 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
         _add_significance(summary, study, folder)
     write_json(out / "compare.json", summary)
     return summary
+
+
+def batched(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
+    return [list(cells[k : k + size]) for k in range(0, len(cells), size)]
 
 
 def row_name(model: str, method: str) -> str:

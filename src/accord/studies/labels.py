@@ -18,7 +18,7 @@ from accord.errors import DataError
 from accord.estimators.classifier import Classifier, fit_together
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
-from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, validation_value
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, batched, validation_value
 from accord.studies.spaces import Space, labels_space
 from accord.training import Hook, resolve_device
 
@@ -67,7 +67,10 @@ class LabelComparison(Study):
     def identity_words(self) -> list[str]:
         return [json.dumps([self.noise, self.noise_kind])]
 
-    def at_once(self) -> int:
+    def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+        return batched(cells, self.validated_at_once())
+
+    def validated_at_once(self) -> int:
         device = resolve_device(str(self.settings.get("device", "auto")))
         return SIDE_BY_SIDE if device.type == "cuda" else 1
 

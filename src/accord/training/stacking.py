@@ -2,40 +2,50 @@
 
 The runs differ in seed, learning rate, L2 term, constants and prior. Each draws its order and its negatives from
 streams of its own, and a step is one set of operations for all of them. A run that stops early leaves the stack and
-frees its place. What a run learns does not depend on who else is in the stack.
+frees its place. What a run learns does not depend on who else is in the stack. On a GPU a step is recorded once
+and replayed, and places are freed when a part of them is empty: a smaller stack has to be recorded again.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from accord.data.interactions import Interactions, StackedBatch
-from accord.methods.base import Clock, Phase
+from accord.data.interactions import Interactions, StackedBatch, StackedChunk
+from accord.methods.base import Phase
 from accord.methods.denoising import PerRun
 from accord.models.stacked import Stack
 from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, refuse_divergence
 from accord.training.optimisers import BETAS, EPSILON
 from accord.training.seeds import stream
+from accord.training.stepping import Stepper
 
-MemberValidate = Callable[[nn.Module], dict[str, float]]
+StackedScorer = Callable[[Tensor], Tensor]
+Measure = Callable[[StackedScorer, Any, int], Mapping[str, Tensor]]
+"""(scores of R runs, a task, R) to each run's metrics, (R,)."""
+EMPTY_SHARE = 0.25
+"""On a GPU, the share of empty places at which a stack is made smaller."""
 
 
 class StackedAdam:
     """Adam over stacks, with a rate and an L2 factor for each run; one fused call, whatever the number of runs."""
 
-    def __init__(self, stacks: dict[str, Stack], target: str, rates: Tensor, decays: Tensor) -> None:
+    def __init__(
+        self, stacks: dict[str, Stack], target: str, rates: Tensor, decays: Tensor, capturable: bool = False
+    ) -> None:
         self.decayed = [p for role, s in stacks.items() if role == target for p in s.parameters()]
         self.parameters = [p for s in stacks.values() for p in s.parameters()]
         self.rates, self.decays = rates, decays
         self.highest = float(rates.max())
         self._same = bool((rates == self.highest).all())  # looked at once: a step must not ask the device
-        self.adam = torch.optim.Adam(self.parameters, lr=self.highest, betas=BETAS, eps=EPSILON, fused=True)
+        self.adam = torch.optim.Adam(
+            self.parameters, lr=self.highest, betas=BETAS, eps=EPSILON, fused=True, capturable=capturable
+        )
 
     def clear(self) -> None:
         for parameter in self.parameters:
@@ -52,6 +62,13 @@ class StackedAdam:
         if before is not None:  # Adam's step is proportional to the rate: take each run's share of the longest
             for parameter, old in zip(moving, before, strict=True):
                 torch.lerp(old, parameter, _like(self.rates / self.highest, parameter), out=parameter)
+
+    def set_rate(self, rate: float) -> None:
+        raise NotImplementedError("the runs of a stack have rates of their own")
+
+    def release(self) -> None:
+        self.clear()
+        self.adam.state.clear()
 
     def keep(self, rows: Tensor) -> None:
         self.rates, self.decays = self.rates[rows], self.decays[rows]
@@ -70,25 +87,30 @@ class StackedRun:
 
     options: TrainingOptions
     data: Interactions
-    validate: MemberValidate | None = None
+    task: Any = None
+    """What it is validated on; runs may share it."""
     hook: Hook | None = None
     history: list[EpochRecord] = field(default_factory=list)
     best: float | None = None
     best_epoch: int = 0
-    weights: dict[str, list[Tensor]] = field(default_factory=dict)
+    stopped: bool = False
 
     def start_phase(self) -> None:
-        self.best, self.best_epoch, self.weights = None, 0, {}
+        self.best, self.best_epoch, self.stopped = None, 0, False
 
 
 def train_stacked(
-    phases: Sequence[Phase], stacks: Sequence[Stack], settings: Sequence[PerRun], runs: Sequence[StackedRun]
+    phases: Sequence[Phase],
+    stacks: Sequence[Stack],
+    settings: Sequence[PerRun],
+    runs: Sequence[StackedRun],
+    measure: Measure,
 ) -> None:
     """Train all runs through all phases; histories go into the runs, weights into the stacks' members."""
     for number, phase in enumerate(phases, 1):
         for one in (*stacks, *settings):
             one.rejoin()
-        _Phase(phase, (number, len(phases)), stacks, settings, list(runs)).run()
+        _Phase(phase, (number, len(phases)), stacks, settings, list(runs), measure).run()
     for one in stacks:
         one.dissolve()
         for member in one.everyone:
@@ -103,109 +125,152 @@ class _Phase:
         stacks: Sequence[Stack],
         settings: Sequence[PerRun],
         runs: list[StackedRun],
+        measure: Measure,
     ) -> None:
-        self.phase, self.number, self.stacks, self.settings = phase, number, stacks, settings
-        self.all, self.alive = runs, list(range(len(runs)))
+        self.phase, self.number, self.stacks, self.settings, self.measure = phase, number, stacks, settings, measure
+        self.runs = list(runs)
+        """Who stands at each place; a run that has stopped stays until the stack is made smaller."""
         self.device = runs[0].data.device
+        self.recording = self.device.type == "cuda"
         self.learning: dict[str, Any] = phase.networks
         options = [run.options for run in runs]
         rates = torch.tensor([o.learning_rate for o in options], device=self.device)
         decays = torch.tensor([o.weight_decay for o in options], device=self.device)
-        self.optimiser = StackedAdam(self.learning, phase.target, rates, decays)
+        self.optimiser = StackedAdam(self.learning, phase.target, rates, decays, self.recording)
         self.generators = [stream(self.device, o.seed, "order", phase.name) for o in options]
-        self.labels = torch.tensor([1.0, 0.0], device=self.device).view(2, 1, 1)
+        self.chunk: StackedChunk | None = None
+        self.best: dict[str, list[Tensor]] = {}
         self.epoch = self.steps = 0
         for run in runs:
             run.start_phase()
+        self._new_stepper()
+
+    def _new_stepper(self) -> None:
+        rate = torch.zeros((), device=self.device) if self.recording else 0.0
+        self.stepper = Stepper(self.phase, self.optimiser, rate, self.device, (len(self.runs),))
+        self.chunk = None
 
     def run(self) -> None:
         for one in self.stacks:
             one.train()
-        while self.alive:
+        while self.runs:
             self._one_epoch()
+        self.optimiser.release()
 
     def _one_epoch(self) -> None:
         started, first = time.perf_counter(), self.steps
-        total = torch.zeros(len(self.alive), device=self.device)
         for batch in self._batches():
-            total += self._step(batch)
+            self.stepper(batch, self.steps, self.epoch)
             self.steps += 1
         self.epoch += 1
-        losses = (total / (self.steps - first)).tolist()
-        seconds = (time.perf_counter() - started) / len(self.alive)
-        stopped = [
-            place for place, r in enumerate(self.alive) if self._close_epoch(place, r, losses[place], seconds)
+        losses = (self.stepper.take_total() / (self.steps - first)).tolist()
+        going = sum(not run.stopped for run in self.runs)
+        trained = time.perf_counter()
+        metrics = self._validated()
+        seconds = (trained - started) / going, (time.perf_counter() - trained) / going
+        better = [
+            place
+            for place, run in enumerate(self.runs)
+            if not run.stopped and self._close_epoch(run, losses[place], metrics[place], seconds)
         ]
-        if stopped:
-            self._leave(stopped)
+        self._remember(better)
+        empty = [place for place, run in enumerate(self.runs) if run.stopped]
+        if len(empty) >= max(1, EMPTY_SHARE * len(self.runs) if self.recording else 1):
+            self._leave(empty)
 
     def _batches(self) -> Iterator[StackedBatch]:
         """Every run's batches side by side; drawn for many batches at a time, from each run's own stream."""
         negatives = self.phase.sampling(None, self.epoch).get("negatives", "uniform")
-        size = self.all[0].options.batch_size
-        parts = [self.all[r].data.chunks(size, self.generators[r], negatives) for r in self.alive]
+        size = self.runs[0].options.batch_size
+        for users, items in self._drawn(size, negatives):
+            if self.chunk is None or not self.recording:
+                self.chunk = StackedChunk(users, items, size)
+            else:
+                self.chunk.fill(users, items)
+            yield from self.chunk.batches()
+
+    def _drawn(self, size: int, negatives: Any) -> Iterator[tuple[Tensor, Tensor]]:
+        shared = self.runs[0].data
+        if all(run.data is shared for run in self.runs):
+            yield from shared.stacked_chunks(size, self.generators, negatives)
+            return
+        each = zip(self.runs, self.generators, strict=True)
+        parts = [run.data.chunks(size, generator, negatives) for run, generator in each]
         for drawn in zip(*parts, strict=True):
-            users = torch.stack([users for users, _ in drawn])
-            items = torch.stack([items for _, items in drawn], 1)
-            for k in range(0, users.shape[1], size):
-                yield StackedBatch(users[:, k : k + size], items[:, :, k : k + size], self.labels)
+            yield torch.stack([users for users, _ in drawn]), torch.stack([items for _, items in drawn], 1)
 
-    def _step(self, batch: StackedBatch) -> Tensor:
-        """One update of every run; no loop over runs, and nothing is asked of the device."""
-        self.optimiser.clear()
-        losses = self.phase.loss(batch, Clock(self.steps, self.epoch))
-        losses.sum().backward()
-        self.optimiser.step()
-        return losses.detach()
+    @torch.no_grad()
+    def _validated(self) -> list[dict[str, float]]:
+        """The metrics of the run at each place; those with one task are measured together."""
+        target = self.learning[self.phase.target]
+        metrics: list[dict[str, float]] = [{} for _ in self.runs]
+        tasks = {id(run.task): run.task for run in self.runs if run.task is not None and not run.stopped}
+        target.eval()
+        for key, task in tasks.items():
+            places = [p for p, run in enumerate(self.runs) if id(run.task) == key and not run.stopped]
+            found = self.measure(lambda users, p=places: target.scores(users, p), task, len(places))
+            rows = torch.stack(list(found.values()), 1).tolist()
+            for place, row in zip(places, rows, strict=True):
+                metrics[place] = dict(zip(found, row, strict=True))
+        target.train()
+        return metrics
 
-    def _close_epoch(self, place: int, r: int, loss: float, seconds: float) -> bool:
-        """Validate a run and keep its best weights; True when it stops here."""
-        run = self.all[r]
+    def _close_epoch(
+        self, run: StackedRun, loss: float, metrics: dict[str, float], seconds: tuple[float, float]
+    ) -> bool:
+        """Write a run's epoch down; True when it is its best."""
         options = run.options
         refuse_divergence(loss, self.epoch, self.phase.name, options)
         record: EpochRecord = {"phase": self.phase.name, "epoch": self.epoch, "loss": loss}
-        checked = time.perf_counter()
-        if run.validate is not None:
-            target = self.learning[self.phase.target].members[place]
-            with torch.no_grad():
-                metrics = run.validate(target.eval())
-            target.train()
+        is_best, value = False, None
+        if metrics:
             value = metrics[options.metric]
             is_best = run.best is None or value > run.best
             record |= {"valid": metrics, "is_best": is_best}
             if is_best:
                 run.best, run.best_epoch = value, self.epoch
-                if options.restore == "best":
-                    run.weights = self._weights(place)
-        record |= {"train_seconds": round(seconds, 4), "valid_seconds": round(time.perf_counter() - checked, 4)}
+        record |= {"train_seconds": round(seconds[0], 4), "valid_seconds": round(seconds[1], 4)}
         run.history.append(record)
         if run.hook is not None:
-            value = record.get("valid", {}).get(options.metric)
-            run.hook(
-                Progress(
-                    self.phase.name, *self.number, self.epoch, options.epochs, 1.0, options.metric, value, run.best
-                )
-            )
-        exhausted = run.validate is not None and 0 < options.patience <= self.epoch - run.best_epoch
-        return exhausted or self.epoch >= options.epochs
+            place = (*self.number, self.epoch, options.epochs, 1.0, options.metric, value, run.best)
+            run.hook(Progress(self.phase.name, *place))
+        exhausted = bool(metrics) and 0 < options.patience <= self.epoch - run.best_epoch
+        run.stopped = exhausted or self.epoch >= options.epochs
+        return is_best and options.restore == "best"
 
-    def _weights(self, place: int) -> dict[str, list[Tensor]]:
-        return {
-            role: [p.detach().clone() for p in self.learning[role].members[place].parameters()]
-            for role in self.phase.kept
-        }
+    def _tensors(self, role: str) -> list[Tensor]:
+        return [parameter.data for parameter in self.learning[role].parameters()]
+
+    @torch.no_grad()
+    def _remember(self, places: list[int]) -> None:
+        """Keep the weights these runs have now."""
+        if not places:
+            return
+        rows = torch.tensor(places, device=self.device)
+        for role in self.phase.kept:
+            current = self._tensors(role)
+            saved = self.best.setdefault(role, [])
+            if not saved:
+                saved.extend(tensor.clone() for tensor in current)
+                continue
+            for old, new in zip(saved, current, strict=True):
+                old.index_copy_(0, rows, new.index_select(0, rows))
 
     @torch.no_grad()
     def _leave(self, stopped: list[int]) -> None:
         """Put the best weights of runs that stop back, and go on without them."""
-        for place in stopped:
-            for role, saved in self.all[self.alive[place]].weights.items():
-                members = self.learning[role].members[place]
-                for parameter, best in zip(members.parameters(), saved, strict=True):
-                    parameter.copy_(best)
-        going = [place for place in range(len(self.alive)) if place not in stopped]
+        rows = torch.tensor([p for p in stopped if self.runs[p].best is not None], device=self.device).long()
+        for role, saved in self.best.items():
+            for parameter, best in zip(self._tensors(role), saved, strict=True):
+                parameter.index_copy_(0, rows, best.index_select(0, rows))
+        going = [place for place in range(len(self.runs)) if place not in stopped]
         self.optimiser.clear()
+        self.stepper.release()
         for one in (*self.stacks, *self.settings):
             one.keep(going)
-        self.optimiser.keep(torch.tensor(going, dtype=torch.int64, device=self.device))
-        self.alive = [self.alive[place] for place in going]
+        kept = torch.tensor(going, dtype=torch.int64, device=self.device)
+        self.optimiser.keep(kept)
+        self.best = {role: [t.index_select(0, kept) for t in saved] for role, saved in self.best.items()}
+        self.runs = [self.runs[place] for place in going]
+        self.generators = [self.generators[place] for place in going]
+        self._new_stepper()

@@ -24,8 +24,8 @@ WARM_UP = 3
 def training_step(phase: Phase, optimiser: Optimiser, batch: Batch, clock: Clock) -> Tensor:
     """One update; a function of the networks, the optimiser's state and the batch, with no host sync."""
     optimiser.clear()
-    loss = phase.loss(batch, clock)
-    loss.backward()
+    loss = phase.loss(batch, clock)  # a number, or one for each run of a stack
+    loss.sum().backward()
     optimiser.step()
     return loss.detach()
 
@@ -33,33 +33,40 @@ def training_step(phase: Phase, optimiser: Optimiser, batch: Batch, clock: Clock
 class Stepper:
     """Makes the steps of a phase and adds up their losses on the device."""
 
-    def __init__(self, phase: Phase, optimiser: Optimiser, rate: float | Tensor, device: torch.device) -> None:
+    def __init__(
+        self,
+        phase: Phase,
+        optimiser: Optimiser,
+        rate: float | Tensor,
+        device: torch.device,
+        shape: tuple[int, ...] = (),
+    ) -> None:
         self.phase, self.optimiser, self.rate = phase, optimiser, rate
-        self.total = torch.zeros((), device=device)
+        self.total = torch.zeros(shape, device=device)
         self.may_record = isinstance(rate, Tensor)
         self._step = torch.zeros((), dtype=torch.int64, device=device) if self.may_record else None
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._plain_steps: dict[Hashable, int] = {}
 
     def __call__(self, batch: Any, step: int, epoch: int) -> None:
-        stage = self.phase.stage(epoch)
-        if self._recordable(batch) and self._plain_steps.get(stage, 0) >= WARM_UP:
-            if stage not in self._graphs:
-                self._graphs[stage] = self._record(batch, epoch)
+        kind = self.phase.stage(epoch), step % self.phase.turns
+        if self._recordable(batch) and self._plain_steps.get(kind, 0) >= WARM_UP:
+            if kind not in self._graphs:
+                self._graphs[kind] = self._record(batch, step, epoch)
             self._step.fill_(step)  # pyright: ignore[reportOptionalMemberAccess]
             batch.chunk.position.fill_(batch.index)
-            self._graphs[stage].replay()
+            self._graphs[kind].replay()
             return
-        self._plain_steps[stage] = self._plain_steps.get(stage, 0) + 1
+        self._plain_steps[kind] = self._plain_steps.get(kind, 0) + 1
         self._add(training_step(self.phase, self.optimiser, batch, Clock(step, epoch, self.rate)))
 
     def _recordable(self, batch: Any) -> bool:
         chunk = getattr(batch, "chunk", None)
         return self.may_record and chunk is not None and len(batch) == chunk.batch_size
 
-    def _record(self, batch: Any, epoch: int) -> torch.cuda.CUDAGraph:
+    def _record(self, batch: Any, step: int, epoch: int) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        clock = Clock(self._step, epoch, self.rate)  # pyright: ignore[reportArgumentType]
+        clock = Clock(self._step, epoch, self.rate, recorded=step)  # pyright: ignore[reportArgumentType]
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
             self._add(training_step(self.phase, self.optimiser, batch.chunk.moving(), clock))
         return graph
