@@ -20,6 +20,7 @@ ORDER = [
     ("studies",),
     ("report",),
     ("cli",),
+    ("__main__",),
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 MAY_NOT = {"objectives": {"models", "data"}, "models": {"data", "objectives"}, "data": {"models", "objectives"}}

@@ -103,3 +103,25 @@ def test_the_seeds_of_a_comparison_are_stacked(made: Simulation, tmp_path: Path)
     for ours, theirs in zip(whole["rows"], steps["rows"], strict=True):
         for name, value in ours["metrics"].items():
             assert value["mean"] == pytest.approx(theirs["metrics"][name]["mean"], abs=2e-3)
+
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+
+@needs_gpu
+@pytest.mark.parametrize("model", ["gmf", "neumf", "lightgcn"])
+@pytest.mark.parametrize("method", ["normal", "wbpr", "t-ce", "deca", "deca-p"])
+def test_a_recorded_stack_is_the_run_alone_and_the_same_bytes_twice(
+    model: str, method: str, made: Simulation
+) -> None:
+    def runs() -> list[Recommender]:
+        made_of = [{**QUICK, **one, "batch_size": 256, "device": "cuda"} for one in VARIED]
+        return [Recommender(model=model, method=method, **one) for one in made_of]
+
+    stacked, again = (fit_stacked(runs(), Source(made.log())) for _ in range(2))
+    apart = 1e-2 if method == "t-ce" else 1e-3
+    for rec, twin, alone in zip(stacked, again, runs(), strict=True):
+        alone.fit(made.log())
+        assert torch.equal(weights(rec), weights(twin))
+        assert [r["loss"] for r in rec.history_] == pytest.approx([r["loss"] for r in alone.history_], rel=1e-3)
+        assert torch.allclose(weights(rec), weights(alone), rtol=1e-2, atol=apart)
