@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.data.clicks import Clicks, load_clicks
+from accord.data.interactions import Interactions
 from accord.errors import SettingError
 from accord.estimators.parts import TRAIN
 from accord.estimators.recommender import Recommender
@@ -140,7 +141,8 @@ class _Taken:
         self.device = device
         self._clicks: dict[int, Clicks] = {}
         self._split: dict[Any, Recommender] = {}
-        self._parts: dict[Any, Any] = {}
+        self._data: dict[Any, Interactions] = {}
+        self._tasks: dict[Any, RankingTask | None] = {}
 
     def run(self, rec: Recommender, source: Source, hook: Hook | None) -> StackedRun:
         if id(source.log) not in self._clicks:
@@ -155,12 +157,15 @@ class _Taken:
             rec._take_log(clicks, source.valid, source.seen)
             self._split[key] = rec
         rec.__dict__.pop("_cache", None)
-        part = (id(rec.clicks_), np.packbits(rec.part_ == TRAIN).tobytes(), settings.valid_users)
-        part = (*part, settings.seed) if (rec.part_ != TRAIN).sum() > settings.valid_users else part
-        if part not in self._parts:
-            data = rec._interactions(rec.part_ == TRAIN, self.device)
-            self._parts[part] = data, rec._validation_task(data)
-        data, task = self._parts[part]
+        part = id(rec.clicks_), np.packbits(rec.part_ == TRAIN).tobytes()
+        if part not in self._data:
+            self._data[part] = rec._interactions(rec.part_ == TRAIN, self.device)
+        data = self._data[part]
+        users = len(np.unique(rec.clicks_.users[rec.part_ != TRAIN]))
+        seed = settings.seed if users > settings.valid_users else None  # which of them are ranked is drawn
+        if (part, settings.valid_users, seed) not in self._tasks:
+            self._tasks[part, settings.valid_users, seed] = rec._validation_task(data)
+        task = self._tasks[part, settings.valid_users, seed]
         return StackedRun(settings.training_options(len(rec.user_ids_)), data, task, hook)
 
 

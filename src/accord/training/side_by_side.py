@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ import torch
 from accord.errors import AccordError
 from accord.methods.base import Phase
 from accord.training.loop import Data, EpochRecord, Hook, Progress, Run, TrainingOptions, Validate, training
+from accord.training.stepping import own_stream
 
 HOOK_SECONDS = 0.1
 
@@ -54,7 +54,7 @@ def _drive(
 ) -> list[list[EpochRecord]]:
     histories: list[list[EpochRecord]] = [[] for _ in runs]
     going = [_filling(run, history) for run, history in zip(runs, histories, strict=True)]
-    turns = [_turn(device) for _ in runs]
+    turns = [own_stream(device) for _ in runs]
     told = [_Throttled(hook) for hook in hooks or [None] * len(runs)]
     active, errors = list(range(len(runs))), list[AccordError]()
     while active:
@@ -93,12 +93,3 @@ class _Throttled:
         if progress.fraction >= 1 or time.monotonic() - self.last > HOOK_SECONDS:
             self.last = time.monotonic()
             self.hook(progress)
-
-
-def _turn(device: torch.device) -> AbstractContextManager[Any]:
-    """Everything a run does in its turn goes to its own stream."""
-    if device.type != "cuda":
-        return nullcontext()
-    own = torch.cuda.Stream(device)
-    own.wait_stream(torch.cuda.current_stream(device))
-    return torch.cuda.stream(own)

@@ -23,7 +23,7 @@ from accord.models.stacked import Stack
 from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, refuse_divergence
 from accord.training.optimisers import BETAS, EPSILON
 from accord.training.seeds import stream
-from accord.training.stepping import Stepper
+from accord.training.stepping import Stepper, own_stream
 
 StackedScorer = Callable[[Tensor], Tensor]
 Measure = Callable[[StackedScorer, Any, int], Mapping[str, Tensor]]
@@ -107,10 +107,14 @@ def train_stacked(
     measure: Measure,
 ) -> None:
     """Train all runs through all phases; histories go into the runs, weights into the stacks' members."""
-    for number, phase in enumerate(phases, 1):
-        for one in (*stacks, *settings):
-            one.rejoin()
-        _Phase(phase, (number, len(phases)), stacks, settings, list(runs), measure).run()
+    device = runs[0].data.device
+    with own_stream(device):
+        for number, phase in enumerate(phases, 1):
+            for one in (*stacks, *settings):
+                one.rejoin()
+            _Phase(phase, (number, len(phases)), stacks, settings, list(runs), measure).run()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
     for one in stacks:
         one.dissolve()
         for member in one.everyone:

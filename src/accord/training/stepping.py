@@ -9,6 +9,7 @@ recorded step reads. The first steps, batches that are not whole, and steps on a
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -28,6 +29,15 @@ def training_step(phase: Phase, optimiser: Optimiser, batch: Batch, clock: Clock
     loss.sum().backward()
     optimiser.step()
     return loss.detach()
+
+
+def own_stream(device: torch.device) -> AbstractContextManager[Any]:
+    """Everything done inside goes to a stream of its own; steps cannot be recorded on the device's default one."""
+    if device.type != "cuda":
+        return nullcontext()
+    own = torch.cuda.Stream(device)
+    own.wait_stream(torch.cuda.current_stream(device))
+    return torch.cuda.stream(own)
 
 
 class Stepper:
