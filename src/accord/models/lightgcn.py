@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from accord.models.graph_product import graph_product
 from accord.models.pairwise import SPREAD, pair_logits
 
 LAYERS = 3
@@ -35,7 +36,7 @@ def propagate(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tupl
     """L rounds of averaging over neighbours, and the mean of all rounds."""
     sum_users, sum_items = users, items
     for _ in range(LAYERS):
-        users, items = graph @ items, back @ users
+        users, items = graph_product(graph, items), graph_product(back, users)
         sum_users, sum_items = sum_users + users, sum_items + items
     return sum_users / (LAYERS + 1), sum_items / (LAYERS + 1)
 
