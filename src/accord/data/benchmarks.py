@@ -34,6 +34,8 @@ class Benchmark:
     clean_train: pa.Table | None
     """The truly clean training rows, for the `oracle` row alone."""
     ks: tuple[int, ...]
+    ratings: pa.Table | None = None
+    """Training pairs with their rating, to judge by and nothing else."""
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -68,7 +70,8 @@ def _by_time(entry: DataSet, raw: Path) -> Benchmark:
     clean_test = test.subset(np.array([of[k] == 5 for k in test.keys.tolist()]))
     liked = train.subset(np.array([of[k] >= LIKED for k in train.keys.tolist()]))
     tables = [_pairs(part.to_table()) for part in (train, valid, clean_test, clicks, liked)]
-    return Benchmark(entry.name, "fair", *tables, ks=entry.ks)
+    rated = tables[0].append_column("rating", pa.array([of[k] for k in train.keys.tolist()]))
+    return Benchmark(entry.name, "fair", *tables, ks=entry.ks, ratings=rated)
 
 
 def _from_split_files(entry: DataSet, protocol: Protocol, folder: Path) -> Benchmark:
@@ -79,15 +82,16 @@ def _from_split_files(entry: DataSet, protocol: Protocol, folder: Path) -> Bench
     train, valid, test = (_pairs(tables[part]) for part in ("train", "valid", "test"))
     known = pa.concat_tables([train, valid, test])
     rated = tables["train"].num_columns > 2
-    liked = None
+    liked = ratings = None
     if rated:
         rating = np.asarray(tables["train"].column(2).cast(pa.float64()))
         liked = train.filter(pa.array(rating >= LIKED))
+        ratings = train.append_column("rating", pa.array(rating))
     if protocol == "fair":  # a pair belongs to the first part it stands in
         train = _without(train, [])
         valid = _without(valid, [train])
         test = _without(test, [train, valid])
-    return Benchmark(entry.name, protocol, train, valid, test, known, liked, ks=entry.ks)
+    return Benchmark(entry.name, protocol, train, valid, test, known, liked, entry.ks, ratings)
 
 
 def _read(path: Path) -> pa.Table:

@@ -36,7 +36,12 @@ from accord.estimators.settings import RecommenderSettings, make_settings, with_
 from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK, Scorer
 from accord.models import ModelFactory, PairModel, recommender_factory
-from accord.training import EpochRecord, Hook, resolve_device, seeded, stream, train
+from accord.training import EpochRecord, Hook, Validate, resolve_device, seeded, stream, train
+
+
+def _metrics_on(task: RankingTask | None) -> Validate | None:
+    return None if task is None else lambda net: mean_metrics(net.scores, task, [20])  # pyright: ignore
+
 
 NON_CLICKS = 100_000
 """Non-clicks whose mean quality is the threshold for flagging clicks."""
@@ -71,13 +76,15 @@ class Recommender:
         valid: Any = None,
         known: Any = None,
         seen: Any = None,
+        watch: Any = None,
         hook: Hook | None = None,
     ) -> Self:
         """Train on a log: a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix.
 
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the
         rest. Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never
-        recommended. ``hook`` is told of the progress.
+        recommended. ``watch`` are pairs whose metrics are written into the history and decide nothing. ``hook`` is
+        told of the progress.
         """
         clicks = load_clicks(log, user=user, item=item, time=time, known=known)
         pa.default_memory_pool().release_unused()
@@ -85,14 +92,15 @@ class Recommender:
         self.__dict__.pop("_cache", None)
         device = resolve_device(self.settings.device)
         training = self._interactions(self.part_ == TRAIN, device)
-        task = self._validation_task(training)
+        task, watched = self._validation_task(training), self._watched_task(watch, training)
         phases = self.settings.make_method().phases(lambda role, model=None: self._build(role, model, training))
         self.history_: list[EpochRecord] = train(
             phases,
             training,
             self.settings.training_options(len(self.user_ids_)),
-            None if task is None else lambda net: mean_metrics(net.scores, task, [20]),  # pyright: ignore[reportArgumentType]
+            _metrics_on(task),
             hook,
+            _metrics_on(watched),
         )
         kept = {role: phase.networks[role] for phase in phases for role in phase.kept}
         self.networks_ = {role: net.to("cpu") for role, net in kept.items() if role != "prior"}
@@ -151,6 +159,15 @@ class Recommender:
             max_users=self.settings.valid_users,
             seed=self.settings.seed,
         )
+
+    def _watched_task(self, watch: Any, training: Interactions) -> RankingTask | None:
+        """Pairs to rank high, among all that the log does not hold."""
+        if watch is None:
+            return None
+        pairs = match_pairs(watch, self.user_ids_, self.item_ids_)
+        seen = [training, self._interactions(self.part_ != TRAIN, training.device)]
+        users, items = pairs.users[pairs.known], pairs.items[pairs.known]
+        return RankingTask.from_pairs(users, items, seen, max_users=self.settings.valid_users)
 
     def _build(self, role: str, model: str | None, training: Interactions) -> nn.Module:
         """The network of a role, seeded for that role alone, on the device of the training clicks."""

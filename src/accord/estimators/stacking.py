@@ -78,6 +78,7 @@ class Source(NamedTuple):
     known: Any = None
     seen: Any = None
     columns: Mapping[str, str | None] = {}
+    watch: Any = None
 
 
 def fit_stacked(
@@ -143,6 +144,7 @@ class _Taken:
         self._split: dict[Any, Recommender] = {}
         self._data: dict[Any, Interactions] = {}
         self._tasks: dict[Any, RankingTask | None] = {}
+        self._watched: dict[Any, RankingTask | None] = {}
 
     def run(self, rec: Recommender, source: Source, hook: Hook | None) -> StackedRun:
         if id(source.log) not in self._clicks:
@@ -166,7 +168,10 @@ class _Taken:
         if (part, settings.valid_users, seed) not in self._tasks:
             self._tasks[part, settings.valid_users, seed] = rec._validation_task(data)
         task = self._tasks[part, settings.valid_users, seed]
-        return StackedRun(settings.training_options(len(rec.user_ids_)), data, task, hook)
+        if source.watch is not None and (part, id(source.watch)) not in self._watched:
+            self._watched[part, id(source.watch)] = rec._watched_task(source.watch, data)
+        watched = self._watched.get((part, id(source.watch)))
+        return StackedRun(settings.training_options(len(rec.user_ids_)), data, task, hook, watched)
 
 
 def _denoising(recommenders: Sequence[Recommender], device: Any) -> tuple[Denoising, list[PerRun]]:

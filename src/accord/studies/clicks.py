@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from accord.estimators.stacking import Source, StackError, can_stack, fit_stacke
 from accord.methods import METHODS
 from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, batched, validation_value
 from accord.studies.materials import Materials, clean_only, with_false_clicks
+from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
 from accord.training import Hook
 
@@ -48,6 +49,11 @@ class Comparison(Study):
     """Written into every cell: protocol, split sizes, and the like."""
     tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
     budget: str = NO_SEARCH
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ratings: Any = None
+    """Training pairs with their rating, to judge by and nothing else."""
+    also: Sequence[str] = ()
+    """Further measurements of every cell: names of `measures.CLICKS`."""
 
     known_methods: ClassVar[Any] = METHODS
     validation_metric: ClassVar[str] = "ndcg@20"
@@ -65,6 +71,7 @@ class Comparison(Study):
             clean_log=benchmark.clean_train,
             ks=benchmark.ks,
             settings=settings,
+            ratings=benchmark.ratings,
             protocol={"data": benchmark.name, "protocol": benchmark.protocol, "sizes": benchmark.sizes},
             **choices,
         )
@@ -85,7 +92,7 @@ class Comparison(Study):
         return [self.log, self.valid, *self.truths]
 
     def identity_words(self) -> list[str]:
-        return [json.dumps(list(self.ks)), str(self.inject)]
+        return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(self.also))]
 
     def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
         pairs, noise = sort_truths(self.truths)
@@ -121,16 +128,19 @@ class Comparison(Study):
             except StackError:  # their training parts differ in what a stack must share
                 recommenders = [Recommender(**one) for one in settings]
         for rec, source, hook in zip(recommenders, sources, hooks, strict=True):
-            log, valid, known, seen, columns = source
-            rec.fit(log, valid=valid, known=known, seen=seen, hook=hook, **columns)
+            given = source._asdict()
+            rec.fit(given.pop("log"), hook=hook, **given.pop("columns"), **given)
         return recommenders, materials
 
     def _source(self, materials: Materials) -> Source:
         columns = self.columns if materials.log is self.log else {}
-        return Source(materials.log, materials.valid, materials.known, materials.seen, columns)
+        watch = sort_truths(self.truths)[0] if "curve" in self.also else None
+        return Source(materials.log, materials.valid, materials.known, materials.seen, columns, watch)
 
     def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """The seeds of a row are one stack."""
+        """The seeds of a row are one stack, unless their time is measured."""
+        if "cost" in self.also:
+            return batched(cells, 1)
         rows: dict[str, list[Cell]] = {}
         for cell in cells:
             rows.setdefault(cell.row, []).append(cell)
@@ -174,6 +184,8 @@ class Comparison(Study):
         if materials.noise is not None and method != ORACLE:
             result["detection"] = rec.evaluate_issues(materials.noise)
             result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
+        if self.also:
+            result["also"] = {name: CLICKS[name](rec, self.ratings, path) for name in self.also}
         return result
 
 

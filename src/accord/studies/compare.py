@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, ClassVar, NamedTuple
@@ -69,6 +69,8 @@ class Study(ABC):
     """Settings that a search found, by row; they go before all others."""
     budget: str
     """The search that found them, in words."""
+    variants: Mapping[str, Mapping[str, Any]]
+    """Rows that are a method with settings of its own: ``{"deca dp": {"method": "deca", "sub_tasks": "dp"}}``."""
 
     known_methods: ClassVar[Iterable[str]] = ()
     validation_metric: ClassVar[str] = ""
@@ -81,15 +83,25 @@ class Study(ABC):
 
     def settings_of(self, model: str, method: str, seed: int) -> dict[str, Any]:
         """Settings of a cell; ``method.name`` sets one method's alone."""
-        trained = "normal" if method == ORACLE else method
-        chosen: dict[str, Any] = {"model": model or "mf", "method": trained, "seed": seed}
+        trained, own = self.trained(method), dict(self.variants.get(method, {}))
+        chosen: dict[str, Any] = {"model": model or "mf", "seed": seed}
         for name, value in self.settings.items():
             owner, dot, plain = name.rpartition(".")
             if not dot:
                 chosen[name] = value
-            elif owner == method:
+            elif owner in (method, trained):
                 chosen[plain] = value
-        return chosen | self.tuned.get(row_name(model, trained), {})
+        found = self.tuned.get(row_name(model, method), self.tuned.get(row_name(model, trained), {}))
+        return chosen | found | own | {"method": trained}
+
+    def trained(self, method: str) -> str:
+        """The method by which a row is trained."""
+        return "normal" if method == ORACLE else str(self.variants.get(method, {}).get("method", method))
+
+    def searched(self, method: str) -> Space:
+        """What is searched for a row: its method's space, less what the row itself fixes."""
+        fixed = self.variants.get(method, {})
+        return {name: values for name, values in self.space(self.trained(method)).items() if name not in fixed}
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is trained."""
@@ -191,8 +203,10 @@ Start = Callable[[str, int, int, int], Hook | None]
 """Told (row, seed, number, of) when a cell begins; gives the hook its training reports to."""
 
 
-def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, Any]:
-    """Run every cell that is not done yet and summarise."""
+def compare(
+    study: Study, out: Path, start: Start | None = None, go_on: Callable[[], bool] = lambda: True
+) -> dict[str, Any]:
+    """Run every cell that is not done yet and summarise; no further cell is begun once ``go_on`` says no."""
     study.check()
     folder = out / CELLS
     folder.mkdir(parents=True, exist_ok=True)
@@ -200,6 +214,8 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
     results = {cell: _done(study, cell, folder) for cell in cells}
     todo = [cell for cell in cells if results[cell] is None]
     for group in study.groups(todo):
+        if not go_on():
+            break
         hooks = [start(c.row, c.seed, cells.index(c) + 1, len(cells)) if start else None for c in group]
 
         def keep(cell: Cell, result: dict[str, Any]) -> None:
@@ -207,7 +223,7 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
 
         study.run(group, folder, hooks, keep)
     summary = summarise([result for result in results.values() if result is not None], study)
-    if study.tested() and all((folder / f"{cell.name}.parquet").is_file() for cell in cells):
+    if study.tested():
         _add_significance(summary, study, folder)
     write_json(out / "compare.json", summary)
     return summary
@@ -245,7 +261,10 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
     rows = []
     for model, method in study.rows():
         own = [r for r in results if (r["model"], r["method"]) == (model, method)]
-        row: dict[str, Any] = {"model": model, "method": method, "metrics": {}}
+        row: dict[str, Any] = {"model": model, "method": method, "metrics": {}, "seeds": len(own)}
+        rows.append(row)
+        if not own:
+            continue
         row |= {"seconds": fmean(r["seconds"] for r in own), "uses_knowledge": own[0]["uses_knowledge"]}
         for name in own[0]["metrics"]:
             values = [r["metrics"][name] for r in own]
@@ -253,7 +272,6 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
         if "by_kind" in own[0].get("detection", {}):
             kinds = own[0]["detection"]["by_kind"]
             row["auc_by_kind"] = {k: fmean(r["detection"]["by_kind"][k] for r in own) for k in kinds}
-        rows.append(row)
     summary: dict[str, Any] = {
         "models": list(study.models),
         "seeds": study.seeds,
@@ -268,18 +286,25 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
     return summary
 
 
+def _beside(cells: Path, model: str, method: str, seed: int) -> Path:
+    """Metrics of each user or example of a cell."""
+    return cells / f"{Cell(model, method, seed).name}.parquet"
+
+
 def _add_significance(summary: dict[str, Any], study: Study, cells: Path) -> None:
     """p-value of each row's difference from normal of the same model, Holm-corrected over the table."""
 
     def measured(model: str, method: str) -> np.ndarray:
-        files = [cells / f"{Cell(model, method, seed).name}.parquet" for seed in range(study.seeds)]
+        files = [_beside(cells, model, method, seed) for seed in range(study.seeds)]
         columns = [parquet.read_table(file, columns=[study.tested()])[study.tested()] for file in files]
         return np.stack([np.asarray(column, float) for column in columns])
 
+    complete = {(row["model"], row["method"]) for row in summary["rows"] if row["seeds"] == study.seeds}
+    complete = {row for row in complete if all(_beside(cells, *row, seed).is_file() for seed in range(study.seeds))}
     tested = []
     for row in summary["rows"]:
         base = row["model"] or study.models[0]
-        if row["method"] != "normal" and (base, "normal") in study.rows():
+        if row["method"] != "normal" and {(base, "normal"), (row["model"], row["method"])} <= complete:
             ours, theirs = measured(row["model"], row["method"]), measured(base, "normal")
             if ours.shape == theirs.shape:
                 tested.append((row, paired_bootstrap(ours, theirs)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,6 +19,7 @@ from accord.estimators.classifier import Classifier, fit_together
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
 from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, batched, validation_value
+from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
 from accord.training import Hook, resolve_device
 
@@ -44,6 +45,9 @@ class LabelComparison(Study):
     protocol: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
     budget: str = NO_SEARCH
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    also: Sequence[str] = ()
+    """Further measurements of every cell: names of `measures.LABELS`."""
 
     known_methods: ClassVar[Any] = CLASSIFIER_METHODS
     validation_metric: ClassVar[str] = "accuracy"
@@ -65,7 +69,7 @@ class LabelComparison(Study):
         return "right"
 
     def identity_words(self) -> list[str]:
-        return [json.dumps([self.noise, self.noise_kind])]
+        return [json.dumps([self.noise, self.noise_kind, list(self.also)])]
 
     def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
         return batched(cells, self.validated_at_once())
@@ -138,6 +142,9 @@ class LabelComparison(Study):
         if materials.noisy is not None and 0 < materials.noisy.realised < 1:
             result["detection"] = clf.evaluate_issues(materials.noisy.is_noise)
             result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
+        if self.also:
+            given = (materials.inputs, materials.labels, materials.noisy, self.test)
+            result["also"] = {name: LABELS[name](clf, *given, path) for name in self.also}
         return result
 
 

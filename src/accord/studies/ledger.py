@@ -126,9 +126,13 @@ class Ledger:
                 return Held(trial, settings, time.time())
             self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
 
-    def _free_place(self) -> int | None:
+    def free_places(self) -> list[int]:
+        """Places of the search that nobody has taken."""
         taken = {t.user_attrs.get(PLACE) for t in self._standing()}
-        return next((k for k in range(self.trials) if k not in taken), None)
+        return [k for k in range(self.trials) if k not in taken]
+
+    def _free_place(self) -> int | None:
+        return next(iter(self.free_places()), None)
 
     def _is_mine(self, number: int, place: int) -> bool:
         """No earlier trial holds the place: of two that took it at once, both see this alike."""

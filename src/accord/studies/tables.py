@@ -49,7 +49,7 @@ def comparison_rows(summary: dict[str, Any], bold: tuple[str, str] = ("", "")) -
         if tested:
             p = row.get("against_normal", {}).get("p_holm")
             cells.append("" if p is None else f"{p:.3f}")
-        rows.append([label, *cells, f"{row['seconds']:.1f}"])
+        rows.append([label, *cells, f"{row['seconds']:.1f}" if row["metrics"] else "not run"])
     return rows
 
 
@@ -84,5 +84,6 @@ def as_csv(summary: dict[str, Any]) -> str:
             for part in ("mean", "std")
         ]
         p = row.get("against_normal", {}).get("p_holm", "")
-        writer.writerow([row.get("model", ""), row["method"], *values, p, f"{row['seconds']:.3f}"])
+        seconds = f"{row['seconds']:.3f}" if row["metrics"] else ""
+        writer.writerow([row.get("model", ""), row["method"], *values, p, seconds])
     return out.getvalue()

@@ -41,7 +41,7 @@ class Tuning:
         return self.study.models[0], self.study.methods[0]
 
     def whole_space(self) -> Space:
-        return narrowed(self.study.space(self.row[1]), self.space)
+        return narrowed(self.study.searched(self.row[1]), self.space)
 
     def identity(self) -> str:
         """What a search that goes on must share with the one that began."""
@@ -72,6 +72,8 @@ class Standing:
     """Of the best so far."""
 
 
+SHARED = 4
+"""Where others may work on a search, a claim is at most this part of what is free."""
 Watch = Callable[[Standing], None]
 MakeHook = Callable[[int, int], Hook | None]
 """Told (trial, seed) when a training begins; gives the hook it reports to."""
@@ -96,7 +98,8 @@ def tune(
     with closing(ledger):
         _tell(ledger, watch)
         while True:
-            held = ledger.claim(together)
+            share = -(-len(ledger.free_places()) // SHARED) if tuning.storage else together
+            held = ledger.claim(min(together, max(1, share)))
             if held:
                 _work(tuning, ledger, held, hook)
                 _tell(ledger, watch)
@@ -149,7 +152,7 @@ def tuned_study(
     """A comparison whose every row has been searched with the same budget; rows that learn nothing are not."""
     found: dict[str, dict[str, Any]] = {}
     for model, method in study.rows():
-        if method == ORACLE or not study.space(method):
+        if method == ORACLE or not study.searched(method):
             continue
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]

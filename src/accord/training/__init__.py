@@ -1,7 +1,7 @@
 """The one loop for every method: devices, seeds, early stopping, history, and several runs at once."""
 
 from accord.training.device import resolve_device
-from accord.training.loop import EpochRecord, Hook, Progress, Run, Trainer, TrainingOptions, training
+from accord.training.loop import EpochRecord, Hook, Progress, Run, Trainer, TrainingOptions, Validate, training
 from accord.training.optimisers import SGD, Adam, Updates
 from accord.training.seeds import derive, seeded, stream
 from accord.training.side_by_side import drive, train
@@ -17,6 +17,7 @@ __all__ = [
     "Trainer",
     "TrainingOptions",
     "Updates",
+    "Validate",
     "derive",
     "drive",
     "resolve_device",

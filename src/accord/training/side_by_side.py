@@ -27,9 +27,10 @@ def train(
     options: TrainingOptions,
     validate: Validate | None = None,
     hook: Hook | None = None,
+    watch: Validate | None = None,
 ) -> list[EpochRecord]:
     """One run, from its first phase to its last; the history."""
-    return drive([training(phases, data, options, validate)], data.device, [hook])[0]
+    return drive([training(phases, data, options, validate, watch)], data.device, [hook])[0]
 
 
 Ended = Callable[[int, list[EpochRecord]], None]

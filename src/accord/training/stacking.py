@@ -90,6 +90,8 @@ class StackedRun:
     task: Any = None
     """What it is validated on; runs may share it."""
     hook: Hook | None = None
+    watched: Any = None
+    """A task whose metrics are written into the history and decide nothing."""
     history: list[EpochRecord] = field(default_factory=list)
     best: float | None = None
     best_epoch: int = 0
@@ -170,12 +172,13 @@ class _Phase:
         losses = (self.stepper.take_total() / (self.steps - first)).tolist()
         going = sum(not run.stopped for run in self.runs)
         trained = time.perf_counter()
-        metrics = self._validated()
+        metrics = self._measured("task")
+        watched = self._measured("watched")
         seconds = (trained - started) / going, (time.perf_counter() - trained) / going
         better = [
             place
             for place, run in enumerate(self.runs)
-            if not run.stopped and self._close_epoch(run, losses[place], metrics[place], seconds)
+            if not run.stopped and self._close_epoch(run, losses[place], metrics[place], watched[place], seconds)
         ]
         self._remember(better)
         empty = [place for place, run in enumerate(self.runs) if run.stopped]
@@ -204,14 +207,14 @@ class _Phase:
             yield torch.stack([users for users, _ in drawn]), torch.stack([items for _, items in drawn], 1)
 
     @torch.no_grad()
-    def _validated(self) -> list[dict[str, float]]:
-        """The metrics of the run at each place; those with one task are measured together."""
+    def _measured(self, name: str) -> list[dict[str, float]]:
+        """The metrics of the run at each place on its task of a name; those that share it are measured together."""
         target = self.learning[self.phase.target]
         metrics: list[dict[str, float]] = [{} for _ in self.runs]
-        tasks = {id(run.task): run.task for run in self.runs if run.task is not None and not run.stopped}
+        tasks = [None if run.stopped else getattr(run, name) for run in self.runs]
         target.eval()
-        for key, task in tasks.items():
-            places = [p for p, run in enumerate(self.runs) if id(run.task) == key and not run.stopped]
+        for key, task in {id(task): task for task in tasks if task is not None}.items():
+            places = [place for place, own in enumerate(tasks) if id(own) == key]
             found = self.measure(lambda users, p=places: target.scores(users, p), task, len(places))
             rows = torch.stack(list(found.values()), 1).tolist()
             for place, row in zip(places, rows, strict=True):
@@ -220,7 +223,12 @@ class _Phase:
         return metrics
 
     def _close_epoch(
-        self, run: StackedRun, loss: float, metrics: dict[str, float], seconds: tuple[float, float]
+        self,
+        run: StackedRun,
+        loss: float,
+        metrics: dict[str, float],
+        watched: dict[str, float],
+        seconds: tuple[float, float],
     ) -> bool:
         """Write a run's epoch down; True when it is its best."""
         options = run.options
@@ -233,6 +241,8 @@ class _Phase:
             record |= {"valid": metrics, "is_best": is_best}
             if is_best:
                 run.best, run.best_epoch = value, self.epoch
+        if watched:
+            record["watched"] = watched
         record |= {"train_seconds": round(seconds[0], 4), "valid_seconds": round(seconds[1], 4)}
         run.history.append(record)
         if run.hook is not None:
