@@ -320,11 +320,40 @@ def tune(
     run_tune(study, budget | {"storage": storage}, out, str(data), given)
 
 
-data = typer.Typer(help="Data sets by name: list, show, get.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(data, name="data")
+@app.command(
+    epilog="\b\nExamples:\n  accord reproduce --list\n"
+    "  accord reproduce hyper --data data --out results/hyper --part movielens-100k"
+)
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="A study; see --list.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The folder of the outcome.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The folder of data sets; by default ACCORD_DATA.")] = None,
+    seeds: Annotated[int, typer.Option(help="Independent seeds.")] = 3,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    part: Annotated[list[str] | None, typer.Option(help="Only this part; may be given many times.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Another budget for the search of every row.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Begin nothing new after so many minutes.")] = None,
+    show: Annotated[bool, typer.Option("--show", help="Draw again what is there; train nothing.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
+) -> None:
+    """Tables and figures of the paper, and ours beside them; goes on where it was interrupted."""
+    from accord.cli.reproducing import run_list, run_reproduce
+
+    if list_:
+        run_list()
+        return
+    if name is None or out is None:
+        raise SettingError(
+            "Say which study and where to: accord reproduce NAME --out DIR (accord reproduce --list)."
+        )
+    run_reproduce(name, data, out, seeds, device, part or [], trials, minutes, show)
 
 
-@data.command("list")
+data_app = typer.Typer(help="Data sets by name: list, show, get.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(data_app, name="data")
+
+
+@data_app.command("list")
 def data_list() -> None:
     """Data sets of the catalogue, and whether they are at hand."""
     from accord.cli.commands import run_data_list
@@ -332,7 +361,7 @@ def data_list() -> None:
     run_data_list()
 
 
-@data.command("show", epilog="Example: accord data show movielens-100k")
+@data_app.command("show", epilog="Example: accord data show movielens-100k")
 def data_show(name: Annotated[str, typer.Argument(help="A name of the catalogue.")]) -> None:
     """Origin, terms, statistics and split sizes of a data set."""
     from accord.cli.commands import run_data_show
@@ -340,7 +369,7 @@ def data_show(name: Annotated[str, typer.Argument(help="A name of the catalogue.
     run_data_show(name)
 
 
-@data.command("get", epilog="Example: accord data get movielens-100k --to data")
+@data_app.command("get", epilog="Example: accord data get movielens-100k --to data")
 def data_get(
     name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
     to: Annotated[Path, typer.Option("--to", help="The folder of data sets.")],

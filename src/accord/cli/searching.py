@@ -20,7 +20,7 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: 
     try:
         with ui.bar() as progress:
             whole = progress.add_task("search", total=tuning.trials, note="")
-            found = tune(tuning, out, lambda now: _show(progress, whole, now), _trial_hook(progress))
+            found = tune(tuning, out, lambda now: show_standing(progress, whole, now), trial_hook(progress))
     except AccordError:
         if made_now and out.is_dir() and not any(out.iterdir()):
             out.rmdir()
@@ -54,17 +54,17 @@ def run_tuned(study: Study, budget: dict[str, Any], out: Path) -> Study:
         def watch(row: str, now: Standing) -> None:
             if row not in tasks:
                 tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
-            _show(progress, tasks[row], now)
+            show_standing(progress, tasks[row], now)
 
-        return tuned_study(study, out, budget, watch, _trial_hook(progress))
+        return tuned_study(study, out, budget, watch, trial_hook(progress))
 
 
-def _show(progress: Any, task: Any, now: Standing) -> None:
+def show_standing(progress: Any, task: Any, now: Standing) -> None:
     best = "" if now.best is None else f"  best {now.best:.4f}"
     progress.update(task, completed=now.done, total=now.trials, note=f"trial {now.done}/{now.trials}{best}")
 
 
-def _trial_hook(progress: Any) -> Any:
+def trial_hook(progress: Any) -> Any:
     """A bar for the training at hand below that of the whole."""
 
     def make(trial: int, seed: int) -> Any:

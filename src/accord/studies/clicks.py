@@ -49,6 +49,7 @@ class Comparison(Study):
     """Written into every cell: protocol, split sizes, and the like."""
     tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
     budget: str = NO_SEARCH
+    only_tuned: bool = False
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ratings: Any = None
     """Training pairs with their rating, to judge by and nothing else."""

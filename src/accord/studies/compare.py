@@ -69,6 +69,8 @@ class Study(ABC):
     """Settings that a search found, by row; they go before all others."""
     budget: str
     """The search that found them, in words."""
+    only_tuned: bool
+    """Whether rows that no search has found settings for are left alone."""
     variants: Mapping[str, Mapping[str, Any]]
     """Rows that are a method with settings of its own: ``{"deca dp": {"method": "deca", "sub_tasks": "dp"}}``."""
 
@@ -99,9 +101,15 @@ class Study(ABC):
         return "normal" if method == ORACLE else str(self.variants.get(method, {}).get("method", method))
 
     def searched(self, method: str) -> Space:
-        """What is searched for a row: its method's space, less what the row itself fixes."""
-        fixed = self.variants.get(method, {})
+        """What is searched for a row: its method's space, less what the row itself or the settings fix."""
+        fixed = {name.rpartition(".")[2] for name in self.settings} | set(self.variants.get(method, {}))
         return {name: values for name, values in self.space(self.trained(method)).items() if name not in fixed}
+
+    def ready(self, cell: Cell) -> bool:
+        """Whether a cell's settings are known: in a tuned comparison, after its row has been searched."""
+        if not self.only_tuned or not self.searched(cell.method):
+            return True
+        return any(row_name(cell.model, name) in self.tuned for name in (cell.method, self.trained(cell.method)))
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is trained."""
@@ -212,7 +220,7 @@ def compare(
     folder.mkdir(parents=True, exist_ok=True)
     cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
     results = {cell: _done(study, cell, folder) for cell in cells}
-    todo = [cell for cell in cells if results[cell] is None]
+    todo = [cell for cell in cells if results[cell] is None and study.ready(cell)]
     for group in study.groups(todo):
         if not go_on():
             break

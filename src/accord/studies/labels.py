@@ -45,6 +45,7 @@ class LabelComparison(Study):
     protocol: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
     budget: str = NO_SEARCH
+    only_tuned: bool = False
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     also: Sequence[str] = ()
     """Further measurements of every cell: names of `measures.LABELS`."""

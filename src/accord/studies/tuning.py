@@ -147,19 +147,27 @@ def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook) 
 
 
 def tuned_study(
-    study: Study, out: Path, budget: dict[str, Any], watch: Callable[[str, Standing], None], hook: MakeHook
+    study: Study,
+    out: Path,
+    budget: dict[str, Any],
+    watch: Callable[[str, Standing], None],
+    hook: MakeHook,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Study:
-    """A comparison whose every row has been searched with the same budget; rows that learn nothing are not."""
+    """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
+
+    Once ``go_on`` says no, the rows that are left are not searched, and leave the comparison.
+    """
     found: dict[str, dict[str, Any]] = {}
     for model, method in study.rows():
-        if method == ORACLE or not study.searched(method):
+        if method == ORACLE or not study.searched(method) or not go_on():
             continue
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
         place = out / "tune" / name.replace(" ", "-")
         found[name] = tune(Tuning(one, **budget), place, lambda s, name=name: watch(name, s), hook)["best"]
     words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {budget['sampler']} search"
-    return replace(study, tuned=found, budget=words)  # pyright: ignore[reportArgumentType]
+    return replace(study, tuned=found, budget=words, only_tuned=True)  # pyright: ignore[reportArgumentType]
 
 
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:

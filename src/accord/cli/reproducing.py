@@ -1,0 +1,94 @@
+"""Studies on the command line: a list of them, progress for the whole, and where the outcome is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from accord.cli import ui
+from accord.cli.searching import show_standing, trial_hook
+from accord.estimators.run_folder import read_json
+from accord.report.results import write_results
+from accord.studies.declared import STUDIES, find_study
+from accord.studies.reproduction import OUTCOME, Watching, reproduce
+from accord.studies.tuning import Standing
+
+
+def run_list() -> None:
+    rows = [["study", "what", "data", "cells of a seed"]]
+    for study in STUDIES.values():
+        cells = sum(len(part.models) * len(part.methods) for part in study.parts)
+        data = ", ".join(dict.fromkeys(part.data for part in study.parts))
+        rows.append([study.name, study.title, data, str(cells)])
+    ui.table(rows)
+
+
+def run_reproduce(
+    name: str,
+    root: Path | None,
+    out: Path,
+    seeds: int,
+    device: str,
+    parts: list[str],
+    trials: int | None,
+    minutes: float | None,
+    show: bool,
+) -> None:
+    declared = find_study(name).with_trials(trials)
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    if show and (out / OUTCOME).is_file():
+        outcome = read_json(out / OUTCOME)
+    else:
+        with ui.bar() as progress:
+            watching = _watching(progress, until)
+            outcome = reproduce(
+                declared, root, out, seeds=seeds, device=device, only=tuple(parts), watching=watching
+            )
+    with ui.busy("drawing"):
+        page = write_results(declared, outcome, out)
+    rows = [["part", "cells", "state"]]
+    for part in declared.parts:
+        found: dict[str, Any] = outcome["parts"].get(part.name, {"missing": "not run"})
+        if "missing" in found:
+            rows.append([part.name, "0", found["missing"]])
+            continue
+        done, whole = sum(row["seeds"] for row in found["rows"]), found["seeds"] * len(found["rows"])
+        rows.append([part.name, f"{done}/{whole}", "done" if done == whole else "not complete"])
+    ui.table(rows, declared.title)
+    ui.say(f"Page: {page}")
+
+
+def _watching(progress: Any, until: float | None) -> Watching:
+    tasks: dict[str, Any] = {}
+
+    def clear() -> None:
+        for name in list(tasks):
+            if name != "whole":
+                progress.remove_task(tasks.pop(name))
+        for task in [t.id for t in progress.tasks if t.id != tasks.get("whole")]:
+            progress.remove_task(task)
+
+    def part(name: str, number: int, of: int) -> None:
+        clear()
+        if "whole" not in tasks:
+            tasks["whole"] = progress.add_task("study", total=of, note="")
+        progress.update(tasks["whole"], completed=number - 1, note=f"{name} ({number}/{of})")
+
+    def cell(row: str, seed: int, number: int, of: int) -> Any:
+        clear()
+        return ui.training_hook(progress, f"{row}, seed {seed} ({number}/{of}): ")
+
+    def search(row: str, now: Standing) -> None:
+        if row not in tasks:
+            clear()
+            tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
+        show_standing(progress, tasks[row], now)
+
+    return Watching(
+        part=part,
+        cell=cell,
+        search=search,
+        trial=trial_hook(progress),
+        go_on=lambda: until is None or time.monotonic() < until,
+    )

@@ -1,0 +1,87 @@
+"""Figures of studies, as SVG and PNG, by matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accord.errors import AccordError
+
+COLOURS = ("#4c72b0", "#c44e52", "#55a868", "#8172b3", "#ccb974", "#64b5cd", "#8c8c8c", "#e377c2")
+SIZE = (6.4, 4.0)
+
+
+@contextmanager
+def figure(path: Path, size: tuple[float, float] = SIZE, columns: int = 1) -> Iterator[Any]:
+    """Axes to draw on; what was drawn is written as PATH.svg and PATH.png, the same bytes every time."""
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise AccordError("Figures need matplotlib: pip install 'accord[figures]'.") from error
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    with matplotlib.rc_context({"svg.hashsalt": "accord", "font.size": 9, "axes.spines.top": False}):
+        made, axes = pyplot.subplots(1, columns, figsize=(size[0] * columns, size[1]), squeeze=False)
+        yield axes[0]
+        made.tight_layout()
+        made.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        made.savefig(path.with_suffix(".png"), dpi=140, metadata={"Software": None})
+        pyplot.close(made)
+
+
+def draw_lines(
+    axes: Any,
+    series: Mapping[str, Sequence[tuple[float, float, float]]],
+    labels: tuple[str, str],
+    title: str,
+    band: bool = True,
+) -> None:
+    """(x, mean, std) of each named series; ``band`` shades ± one standard deviation."""
+    for (name, points), colour in zip(series.items(), _colours(len(series)), strict=True):
+        x, mean, std = (np.array(values) for values in zip(*points, strict=True))
+        axes.plot(x, mean, label=name, color=colour, marker="o" if len(x) < 12 else None, markersize=3.5)
+        if band:
+            axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
+    axes.set(xlabel=labels[0], ylabel=labels[1], title=title)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def draw_heat(
+    axes: Any, values: np.ndarray, down: Sequence[str], across: Sequence[str], words: tuple[str, str, str]
+) -> None:
+    """A value for each pair of settings, written into its field."""
+    shown = np.ma.masked_invalid(values)
+    axes.imshow(shown, cmap="viridis", aspect="auto")
+    axes.set_xticks(range(len(across)), across)
+    axes.set_yticks(range(len(down)), down)
+    axes.set(ylabel=words[0], xlabel=words[1], title=words[2])
+    middle = float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            colour = "white" if value < middle else "black"
+            axes.text(column, row, f"{value:.4f}", ha="center", va="center", color=colour, fontsize=8)
+
+
+def draw_bars(
+    axes: Any, groups: Mapping[str, Mapping[str, tuple[float, float]]], labels: tuple[str, str], title: str
+) -> None:
+    """Bars of each group side by side: {group: {bar: (mean, std)}}."""
+    bars = list(dict.fromkeys(bar for one in groups.values() for bar in one))
+    width = 0.8 / max(1, len(bars))
+    for k, (bar, colour) in enumerate(zip(bars, _colours(len(bars)), strict=True)):
+        at = [x + (k - (len(bars) - 1) / 2) * width for x, one in enumerate(groups.values()) if bar in one]
+        means, stds = zip(*[one[bar] for one in groups.values() if bar in one], strict=True)
+        axes.bar(at, means, width * 0.94, yerr=stds, label=bar, color=colour, error_kw={"linewidth": 0.8})
+    axes.set_xticks(range(len(groups)), list(groups))
+    axes.set(xlabel=labels[0], ylabel=labels[1], title=title)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _colours(count: int) -> list[str]:
+    return [COLOURS[k % len(COLOURS)] for k in range(count)]

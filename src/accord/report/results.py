@@ -1,0 +1,350 @@
+"""A study's outcome as a page of Markdown, tables as CSV, and figures."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from itertools import combinations, pairwise
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
+from accord.studies.compare import CELLS, Cell
+from accord.studies.declared import Declared, Part, View
+from accord.studies.measures import DECISIONS, disagreement
+from accord.studies.reproduction import cells_of, folder_of, paper_value
+from accord.studies.tables import as_markdown
+
+SIGNIFICANT = 0.05
+NOT_RUN = "not run"
+
+
+def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Path:
+    """Everything that can be shown of what was run; the page's path."""
+    parts = {part.name: part for part in declared.parts}
+    lines = [f"# {declared.title}", "", f"`accord reproduce {declared.name}`", ""]
+    lines += _facts(declared, outcome)
+    for number, view in enumerate(declared.views, 1):
+        chosen = [parts[name] for name in view.parts or parts]
+        there = [p for p in chosen if p.name in outcome["parts"] and "missing" not in outcome["parts"][p.name]]
+        lines += [f"## {view.title}", ""]
+        missing = [p.name for p in chosen if p not in there]
+        if missing:
+            state = {outcome["parts"].get(name, {}).get("missing", NOT_RUN) for name in missing}
+            lines += [f"{', '.join(missing)}: {', '.join(sorted(state))}.", ""]
+        if there:
+            name = (
+                f"{number}-{view.kind}-{view.parts[0].replace(' ', '-')}" if view.parts else f"{number}-{view.kind}"
+            )
+            lines += [*VIEWS[view.kind](view, there, outcome, out, name), ""]
+    path = out / "README.md"
+    path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    return path
+
+
+def _facts(declared: Declared, outcome: dict[str, Any]) -> list[str]:
+    rows = [["part", "data", "settings searched", "seeds", "cells", "wall minutes", "machine"]]
+    for part in declared.parts:
+        found = outcome["parts"].get(part.name)
+        if found is None or "missing" in found:
+            rows.append([part.name, part.data, "", "", "", "", NOT_RUN if found is None else found["missing"]])
+            continue
+        done = sum(row["seeds"] for row in found["rows"])
+        machine = found["machine"]
+        where = f"{machine['device']}, Python {machine['python']}, torch {machine['torch']}"
+        minutes = f"{found['wall_seconds'] / 60:.1f}"
+        cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({folder_of(part)}/{CELLS})"
+        rows.append([part.name, part.data, found["search_budget"], str(found["seeds"]), cells, minutes, where])
+    return [as_markdown(rows)]
+
+
+def _spread(values: list[float]) -> tuple[float, float]:
+    return fmean(values), stdev(values) if len(values) > 1 else 0.0
+
+
+def _write_csv(path: Path, rows: list[list[str]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def _picture(name: str, words: str) -> list[str]:
+    return [f"![{words}]({name}.svg)", ""]
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+
+def _table(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
+    lines: list[str] = []
+    for part in parts:
+        rows = _rows_of(view, part, outcome["parts"][part.name])
+        _write_csv(out / f"{name}-{folder_of(part)}.csv", rows)
+        lines += [f"### {part.name}", "", as_markdown(rows)] if len(parts) > 1 else [as_markdown(rows)]
+        lines += _way_to_oracle(view, outcome["parts"][part.name])
+    return lines
+
+
+def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]:
+    """Ours, the paper's, better or worse than normal of the same model, and whether that is significant."""
+    names = [n for n in dict.fromkeys(n for row in summary["rows"] for n in row["metrics"]) if "valid" not in n]
+    beside = [
+        n for n in names if view.paper and _paper(view, part, summary["rows"][-1]["model"], "normal", n, True)
+    ]
+    head = ["model", "method", *(n for m in names for n in ([m, f"paper {m}"] if m in beside else [m]))]
+    rows = [[*head, f"{view.metric} against normal", "p (Holm)", "seeds"]]
+    normal = {r["model"]: r["metrics"] for r in summary["rows"] if r["method"] == "normal"}
+    for row in summary["rows"]:
+        cells = [row["model"], row["method"] + (" †" if row.get("uses_knowledge") else "")]
+        for metric in names:
+            value = row["metrics"].get(metric)
+            cells.append(NOT_RUN if value is None and not row["metrics"] else _mean(value))
+            if metric in beside:
+                theirs = _paper(view, part, row["model"], row["method"], metric, False)
+                cells.append("" if theirs is None else f"{theirs:.3f}")
+        base = normal.get(row["model"], {}).get(view.metric)
+        own = row["metrics"].get(view.metric)
+        gain = (
+            "" if base is None or own is None or row["method"] == "normal" else f"{own['mean'] - base['mean']:+.4f}"
+        )
+        p = row.get("against_normal", {}).get("p_holm")
+        verdict = "" if p is None else f"{p:.3f}{' *' if p < SIGNIFICANT else ''}"
+        rows.append([*cells, gain, verdict, str(row["seeds"])])
+    return rows
+
+
+def _mean(value: dict[str, float] | None) -> str:
+    return "" if value is None else f"{value['mean']:.4f} ± {value['std']:.4f}"
+
+
+def _paper(view: View, part: Part, model: str, method: str, metric: str, any_row: bool) -> float | None:
+    wanted = {"data": part.data, "model": model, "metric": metric}
+    if view.paper == "images":
+        wanted = {"data": part.data, "model": model, "noise": f"{part.level:g}"}
+    return paper_value(view.paper, **wanted) if any_row else paper_value(view.paper, **wanted, method=method)
+
+
+def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
+    """The share of the way from normal to oracle that each method goes."""
+    by = {(row["model"], row["method"]): row["metrics"].get(view.metric, {}).get("mean") for row in summary["rows"]}
+    lines = []
+    for model in summary["models"]:
+        low, high = by.get((model, "normal")), by.get((model, "oracle"))
+        if low is None or high is None:
+            continue
+        way = {
+            method: (value - low) / (high - low)
+            for (m, method), value in by.items()
+            if m == model and value is not None and method not in ("normal", "oracle") and high != low
+        }
+        words = ", ".join(f"{method} {share:+.0%}" for method, share in way.items())
+        lines.append(f"- {model}: normal {low:.4f}, oracle {high:.4f}; of the way: {words}.")
+    return (
+        ["", "Share of the way from normal to oracle († uses knowledge no method has):", "", *lines]
+        if lines
+        else []
+    )
+
+
+# -- figures -------------------------------------------------------------------------------------------
+
+
+def _heat(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
+    part = parts[0]
+    rows = [row for row in outcome["parts"][part.name]["rows"] if view.metric in row["metrics"]]
+    if not rows:
+        return [NOT_RUN]
+    methods = list(dict.fromkeys(str(part.variants[row["method"]]["method"]) for row in rows))
+    first, second = [k for k in part.variants[rows[0]["method"]] if k != "method"]
+    values = {
+        (own["method"], own[first], own[second]): row["metrics"][view.metric]["mean"]
+        for row in rows
+        for own in [part.variants[row["method"]]]
+    }
+    down, across = (sorted({own[k] for own in part.variants.values()}) for k in (first, second))
+    with figure(out / name, (4.4, 3.6), len(methods)) as axes:
+        for one, method in zip(axes, methods, strict=True):
+            grid = np.array([[values.get((method, a, b), np.nan) for b in across] for a in down])
+            words = (first.upper(), second.upper(), f"{method}, {part.data}, {view.metric}")
+            draw_heat(one, grid, [f"{v:g}" for v in down], [f"{v:g}" for v in across], words)
+    best = {m: max((v, k[1:]) for k, v in values.items() if k[0] == m) for m in methods}
+    words = [f"{m}: best {v:.4f} at {first}={a:g}, {second}={b:g}" for m, (v, (a, b)) in best.items()]
+    table = [[first, second, "method", view.metric]]
+    table += [[f"{a:g}", f"{b:g}", m, f"{v:.6f}"] for (m, a, b), v in values.items()]
+    _write_csv(out / f"{name}.csv", table)
+    return [*_picture(name, view.title), "; ".join(words) + "."]
+
+
+def _curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
+    part, series, ends = (
+        parts[0],
+        {},
+        [["method", "best epoch by validation", "its test", "best test", "last test"]],
+    )
+    for row in outcome["parts"][part.name]["rows"]:
+        cells = cells_of(out, part, row["model"], row["method"])
+        lines = [_last_phase(cell["also"]["curve"], view.metric) for cell in cells]
+        if not lines or not lines[0]:
+            continue
+        length = min(len(line) for line in lines)
+        points = np.array([[p["watched"][view.metric] for p in line[:length]] for line in lines])
+        spread = points.std(0, ddof=1) if len(points) > 1 else np.zeros(length)
+        series[row["method"]] = [(k + 1, m, s) for k, (m, s) in enumerate(zip(points.mean(0), spread, strict=True))]
+        chosen = [max(line[:length], key=lambda p: p["valid"].get(view.metric, 0.0)) for line in lines]
+        at = fmean(p["watched"][view.metric] for p in chosen)
+        epochs = "/".join(str(p["epoch"]) for p in chosen)
+        ends.append(
+            [row["method"], epochs, f"{at:.4f}", f"{points.max(1).mean():.4f}", f"{points[:, -1].mean():.4f}"]
+        )
+    if not series:
+        return [NOT_RUN]
+    with figure(out / name) as axes:
+        draw_lines(axes[0], series, ("epoch of the last phase", f"clean test {view.metric}"), part.data)
+    _write_csv(out / f"{name}.csv", ends)
+    return [*_picture(name, view.title), as_markdown(ends)]
+
+
+def _last_phase(points: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
+    """Epochs of the phase that ends the training, where they were watched."""
+    return [p for p in points if p["phase"] == points[-1]["phase"] and metric in p.get("watched", {})]
+
+
+def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
+    """A metric of each method over the noise of the parts."""
+    series: dict[str, list[tuple[float, float, float]]] = {}
+    for part in parts:
+        for row in outcome["parts"][part.name]["rows"]:
+            value = row["metrics"].get(view.metric)
+            if value is not None:
+                series.setdefault(row["method"], []).append((part.level, value["mean"], value["std"]))
+        if view.metric == "noise auc" and "cleanlab" in part.also:
+            found = [c["also"]["cleanlab"] for c in cells_of(out, part, part.models[0], "normal")]
+            values = [one["roc_auc"] for one in found if one]
+            if values:
+                series.setdefault("cleanlab", []).append((part.level, *_spread(values)))
+    if not series:
+        return [NOT_RUN]
+    if view.paper:
+        for method in list(series):
+            theirs = [(p.level, _paper(view, p, p.models[0], method, view.metric, False), 0.0) for p in parts]
+            known = [(level, value, zero) for level, value, zero in theirs if value is not None]
+            if known:
+                series[f"{method} (paper)"] = known
+    levels = sorted({point[0] for points in series.values() for point in points})
+    rows = [["method", *(f"{level:.0%}" for level in levels)]]
+    for method, points in series.items():
+        at = {level: f"{mean:.4f} ± {std:.4f}" if std else f"{mean:.4f}" for level, mean, std in points}
+        rows.append([method, *(at.get(level, NOT_RUN) for level in levels)])
+    _write_csv(out / f"{name}.csv", rows)
+    drawn = {method: points for method, points in series.items() if "(paper)" not in method}
+    with figure(out / name) as axes:
+        draw_lines(axes[0], drawn, ("noise", view.metric), view.title)
+    return [*_picture(name, view.title), as_markdown(rows)]
+
+
+def _ratings(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
+    part, groups = parts[0], {}
+    for row in outcome["parts"][part.name]["rows"]:
+        cells = cells_of(out, part, row["model"], row["method"])
+        if cells:
+            of = cells[0]["also"]["by_rating"]
+            groups[row["method"]] = {
+                rating: _spread([cell["also"]["by_rating"][rating]["mean"] for cell in cells]) for rating in of
+            }
+    if not groups:
+        return [NOT_RUN]
+    ratings = list(next(iter(groups.values())))
+    rows = [["method, h", *(f"rating {r}" for r in ratings), "rises"]]
+    for method, values in groups.items():
+        means = [values[r][0] for r in ratings]
+        rises = sum(b > a for a, b in pairwise(means))
+        cells = [f"{m:.4f} ± {s:.4f}" for m, s in values.values()]
+        rows.append([method, *cells, f"{rises} of {len(ratings) - 1} steps"])
+    _write_csv(out / f"{name}.csv", rows)
+    with figure(out / name, (8.4, 4.0)) as axes:
+        bars = {method: {f"rating {r}": v for r, v in values.items()} for method, values in groups.items()}
+        draw_bars(axes[0], bars, ("method and noise model", "mean P(meant)"), view.title)
+    return [*_picture(name, view.title), as_markdown(rows)]
+
+
+def _agreement(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
+    lines: list[str] = []
+    for part in parts:
+        folder = out / folder_of(part) / CELLS
+        kinds = ("train", "test") if part.is_images else ("",)
+        for kind in kinds:
+            pairs = _pairs_of_models(part, outcome["parts"][part.name]["seeds"], folder, kind)
+            if not pairs:
+                continue
+            groups = {
+                pair: {k: _spread([one[k] for one in found]) for k in ("clean", "noisy")}
+                for pair, found in pairs.items()
+            }
+            title = f"{view.title}{f' ({kind})' if kind else ''}"
+            place = f"{name}-{kind}" if kind else name
+            rows = [["models", "clean", "noisy", "noisy / clean"]]
+            for pair, found in groups.items():
+                (clean, _), (noisy, _) = found["clean"], found["noisy"]
+                ratio = f"{noisy / clean:.2f}" if clean else ""
+                rows.append([pair, *(f"{m:.4f} ± {s:.4f}" for m, s in found.values()), ratio])
+            _write_csv(out / f"{place}.csv", rows)
+            with figure(out / place, (9.0, 4.0)) as axes:
+                draw_bars(axes[0], groups, ("pair of models", "share decided differently"), title)
+                axes[0].tick_params(axis="x", labelrotation=20)
+            lines += [*_picture(place, title), as_markdown(rows)]
+    return lines or [NOT_RUN]
+
+
+def _pairs_of_models(part: Part, seeds: int, folder: Path, kind: str) -> dict[str, list[dict[str, float]]]:
+    """Differences between models of one seed, and between seeds of one model."""
+
+    def decided(model: str, seed: int) -> Path:
+        stem = Cell(model, part.methods[0], seed).name
+        return folder / ".".join(word for word in (stem, kind, DECISIONS) if word)
+
+    pairs: dict[str, list[dict[str, float]]] = {}
+    for one, other in combinations(part.models, 2):
+        found = [(decided(one, s), decided(other, s)) for s in range(seeds)]
+        pairs[f"{one}–{other}"] = [disagreement(a, b) for a, b in found if a.is_file() and b.is_file()]
+    for model in part.models:
+        found = [(decided(model, a), decided(model, b)) for a, b in combinations(range(seeds), 2)]
+        pairs[f"{model}, seeds"] = [disagreement(a, b) for a, b in found if a.is_file() and b.is_file()]
+    return {name: values for name, values in pairs.items() if values}
+
+
+def _cost(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
+    part = parts[0]
+    rows = [["model", "method", "train s", "of normal", "inference ms", "of normal"]]
+    bars: dict[str, dict[str, tuple[float, float]]] = {}
+    normal: dict[str, tuple[float, float]] = {}
+    for row in outcome["parts"][part.name]["rows"]:
+        found = [cell["also"]["cost"] for cell in cells_of(out, part, row["model"], row["method"])]
+        if not found:
+            continue
+        train, inference = (min(one[k] for one in found) for k in ("train_seconds", "inference_seconds"))
+        if row["method"] == "normal":
+            normal[row["model"]] = train, inference
+        base = normal[row["model"]]
+        ratio = train / base[0], inference / base[1]
+        bars.setdefault(row["model"], {})[row["method"]] = (ratio[0], 0.0)
+        numbers = [f"{train:.2f}", f"{ratio[0]:.2f}", f"{inference * 1e3:.1f}", f"{ratio[1]:.2f}"]
+        rows.append([row["model"], row["method"], *numbers])
+    if not bars:
+        return [NOT_RUN]
+    _write_csv(out / f"{name}.csv", rows)
+    with figure(out / name, (8.0, 3.8)) as axes:
+        draw_bars(axes[0], bars, ("model", "training time over normal"), view.title)
+    return [*_picture(name, view.title), as_markdown(rows)]
+
+
+VIEWS: dict[str, Callable[[View, list[Part], dict[str, Any], Path, str], list[str]]] = {
+    "table": _table,
+    "heat": _heat,
+    "curves": _curves,
+    "levels": _levels,
+    "ratings": _ratings,
+    "agreement": _agreement,
+    "cost": _cost,
+}

@@ -1,0 +1,312 @@
+"""The paper's tables and figures, and ours beside them, as declarations: data, models, methods, settings, views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from accord.data.benchmarks import load_benchmark
+from accord.data.catalogue import find_data_set
+from accord.data.image_sets import IMAGE_SETS
+from accord.errors import SettingError, nearest
+from accord.studies.clicks import Comparison
+from accord.studies.compare import Study
+from accord.studies.labels import LabelComparison
+
+MODELS = ("gmf", "neumf", "cdae", "lightgcn")
+METHODS = ("normal", "wbpr", "t-ce", "ensemble", "deca", "deca-p")
+IMAGE_METHODS = ("normal", "mw-net", "itlm", "ensemble", "deca-p")
+CLICK_SETS = ("movielens-100k", "modcloth", "adressa", "electronics")
+CONSTANTS = (1.0, 10.0, 100.0, 1000.0)
+IMAGE_CONSTANTS = (1.0, 10.0, 50.0, 100.0)
+NOISE = (0.1, 0.2, 0.3, 0.4, 0.5)
+EPOCHS = {"cifar10": 60, "fashion-mnist": 30, "mnist": 20, "digits": 60}
+"""Epochs of every phase and method on images."""
+VALID_IMAGES = 10_000
+TRIALS, IMAGE_TRIALS = 24, 4
+"""Trials of the search for every row, by noisy validation; the same for all methods of a table."""
+PAPER_SETTINGS = {"learning_rate": 1e-3, "item_bias": False, "spread": 0.01}
+"""What the paper's models have: its rate, no item bias, small fresh vectors."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One table of cells: models × methods × seeds on one data set."""
+
+    name: str
+    data: str
+    methods: tuple[str, ...]
+    models: tuple[str, ...] = ("gmf",)
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    protocol: str = "fair"
+    level: float = 0.0
+    """Random false clicks, as a share of training; for images the share of labels redrawn."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    trials: int = 0
+    """Trials of the search for every row; 0 takes the settings as they are."""
+
+    @property
+    def is_images(self) -> bool:
+        return self.data in IMAGE_SETS
+
+    def study(self, root: Path | None, seeds: int, device: str) -> Study:
+        """The comparison of this part; data that are not at hand are an error that says so."""
+        return self._images(root, seeds, device) if self.is_images else self._clicks(root, seeds, device)
+
+    def _clicks(self, root: Path | None, seeds: int, device: str) -> Comparison:
+        benchmark = load_benchmark(find_data_set(self.data), self.protocol, root)  # pyright: ignore
+        return Comparison.of_benchmark(
+            benchmark,
+            methods=self.methods,
+            models=self.models,
+            seeds=seeds,
+            settings={**self.settings, "device": device},
+            variants=self.variants,
+            inject=self.level,
+            also=self.also,
+        )
+
+    def _images(self, root: Path | None, seeds: int, device: str) -> LabelComparison:
+        entry = IMAGE_SETS[self.data]
+        images = entry.load(root)
+        held = min(0.2, VALID_IMAGES / len(images.labels))
+        common = {"epochs": EPOCHS[self.data], "valid_share": held, "augment": entry.augment}
+        return LabelComparison(
+            images.inputs,
+            images.labels,
+            methods=self.methods,
+            models=self.models,
+            seeds=seeds,
+            settings={**common, **self.settings, "device": device},
+            variants=self.variants,
+            test=(images.test_inputs, images.test_labels),
+            noise=self.level,
+            protocol={"data": self.data, "noise": self.level},
+            also=self.also,
+        )
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown of a study: a kind of table or figure, of all its parts or some."""
+
+    kind: str
+    """table, heat, curves, levels, ratings, agreement or cost."""
+    title: str
+    parts: tuple[str, ...] = ()
+    """Names of parts; none means all."""
+    metric: str = "ndcg@20"
+    paper: str = ""
+    """The file of the paper's numbers to set beside ours."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A study."""
+
+    name: str
+    title: str
+    parts: tuple[Part, ...]
+    views: tuple[View, ...]
+
+    def with_trials(self, trials: int | None) -> Declared:
+        """The same with another budget for the parts that are searched."""
+        if trials is None:
+            return self
+        changed = tuple(replace(part, trials=trials if part.trials else 0) for part in self.parts)
+        return replace(self, parts=changed)
+
+
+def _recommend(short: str, data: str) -> Declared:
+    fair = ("popularity", *METHODS) if data in ("adressa",) else ("popularity", *METHODS, "oracle")
+    parts = (
+        Part("fair", data, fair, MODELS, trials=TRIALS),
+        Part("paper", data, METHODS, MODELS, protocol="paper", settings=PAPER_SETTINGS, trials=TRIALS),
+    )
+    views = (
+        View("table", "Fair: chosen by noisy validation, every method tuned alike", ("fair",), paper="recommend"),
+        View(
+            "table", "The authors' split files and masks, with the paper's settings", ("paper",), paper="recommend"
+        ),
+    )
+    return Declared(f"recommend-{short}", f"Recommendation on {data}", parts, views)
+
+
+def _images(data: str) -> Declared:
+    parts = tuple(
+        Part(f"noise-{round(level * 100)}", data, IMAGE_METHODS, ("resnet32",), level=level, trials=IMAGE_TRIALS)
+        for level in NOISE
+    )
+    views = (
+        View("levels", "Accuracy on clean test images over the noise", metric="accuracy", paper="images"),
+        View("table", "Every noise rate: best-validation and last epoch", metric="accuracy"),
+    )
+    return Declared(f"images-{data}", f"Image classification on {data}", parts, views)
+
+
+def _agreement() -> tuple[Declared, Declared]:
+    clicks = Part("models", "movielens-100k", ("normal",), ("mf", "gmf", "neumf", "lightgcn"), also=("decisions",))
+    networks = ("mlp", "convnet", "resnet32", "inception")
+    images = Part("models", "mnist", ("normal",), networks, level=0.4, also=("decisions",))
+    title = "How often two models decide differently, on clean and on noisy examples"
+    return (
+        Declared("agreement-recommend", "Agreement of recommenders", (clicks,), (View("agreement", title),)),
+        Declared("agreement-images", "Agreement of image classifiers", (images,), (View("agreement", title),)),
+    )
+
+
+def _curves() -> Declared:
+    parts = [Part(data, data, METHODS, settings={"patience": 0}, also=("curve",)) for data in CLICK_SETS]
+    parts.append(Part("cifar10", "cifar10", IMAGE_METHODS, ("resnet32",), level=0.4, also=("curve",)))
+    views = tuple(
+        View(
+            "curves",
+            f"{part.data}: the clean test along training",
+            (part.name,),
+            "accuracy" if part.is_images else "ndcg@20",
+        )
+        for part in parts
+    )
+    return Declared("curves", "Learning curves", tuple(parts), views)
+
+
+def _ablation() -> Declared:
+    rows = {
+        f"{method} {kind}": {"method": method, "sub_tasks": kind}
+        for method in ("deca", "deca-p")
+        for kind in ("dp", "dn", "both", "joint")
+    }
+    stages = {
+        "deca-p stage 1": {"method": "deca-p", "stage_one_epochs": EPOCHS["cifar10"]},
+        "deca-p both stages": {"method": "deca-p"},
+        "deca-p full expectation": {"method": "deca-p", "expectation": "full"},
+        "deca-p detached": {"method": "deca-p", "detach_features": True},
+    }
+    parts = (
+        Part("modcloth", "modcloth", ("normal", *rows), MODELS, rows, trials=TRIALS),
+        Part("cifar10", "cifar10", ("normal", *stages), ("resnet32",), stages, level=0.4),
+    )
+    views = (
+        View(
+            "table",
+            "One sub-task alone, both in turn, and both noise models at once",
+            ("modcloth",),
+            paper="variants",
+        ),
+        View("table", "CIFAR-10, 40 %: one stage and two", ("cifar10",), "accuracy"),
+    )
+    return Declared("ablation", "What each part of the method brings", parts, views)
+
+
+def _hyper() -> Declared:
+    def grid(
+        names: tuple[str, str], values: tuple[float, ...], methods: tuple[str, ...]
+    ) -> dict[str, dict[str, Any]]:
+        return {
+            f"{m} {names[0]}={a:g} {names[1]}={b:g}": {"method": m, names[0]: a, names[1]: b}
+            for m in methods
+            for a in values
+            for b in values
+        }
+
+    clicks = grid(("c0", "c1"), CONSTANTS, ("deca", "deca-p"))
+    images = grid(("c1", "c2"), IMAGE_CONSTANTS, ("deca-p",))
+    parts = [Part(data, data, tuple(clicks), variants=clicks) for data in CLICK_SETS]
+    parts += [
+        Part(data, data, tuple(images), ("resnet32",), images, level=0.4) for data in ("cifar10", "fashion-mnist")
+    ]
+    views = tuple(
+        View("heat", f"{part.data}: the constants", (part.name,), "accuracy" if part.is_images else "ndcg@20")
+        for part in parts
+    )
+    return Declared("hyper", "The constants", tuple(parts), views)
+
+
+def _by_noise_model(methods: tuple[str, ...] = ("deca", "deca-p")) -> dict[str, dict[str, Any]]:
+    models = ("mf", "gmf", "neumf")
+    return {f"{m} {h}": {"method": m, "noise_model": h} for m in methods for h in models}
+
+
+def _noise_models() -> Declared:
+    rows = _by_noise_model()
+    parts = tuple(Part(data, data, ("normal", *rows), variants=rows) for data in CLICK_SETS)
+    views = tuple(View("table", f"{part.data}: h and h′", (part.name,), paper="variants") for part in parts)
+    return Declared("noise-models", "The architecture of the noise models", parts, views)
+
+
+def _interpretation() -> Declared:
+    rows = _by_noise_model()
+    parts = tuple(
+        Part(data, data, tuple(rows), variants=rows, also=("by_rating",)) for data in ("movielens-100k", "modcloth")
+    )
+    views = tuple(View("ratings", f"{part.data}: mean P(meant) by rating", (part.name,)) for part in parts)
+    return Declared("interpretation", "Do ratings and the real-positive probability agree?", parts, views)
+
+
+def _cost() -> Declared:
+    parts = (
+        Part(
+            "movielens-100k",
+            "movielens-100k",
+            METHODS,
+            MODELS,
+            settings={"epochs": 20, "patience": 0},
+            also=("cost",),
+        ),
+    )
+    views = (View("cost", "Time of each method over normal"),)
+    return Declared("cost", "Training and inference time", parts, views)
+
+
+def _robustness() -> Declared:
+    levels = (0.0, *NOISE)
+    parts = [
+        Part(f"{data} {round(level * 100)}", data, METHODS, level=level)
+        for data in ("movielens-100k", "modcloth")
+        for level in levels
+    ]
+    parts += [
+        Part(f"{data} {round(level * 100)}", data, methods, models, level=level, also=("cleanlab",))
+        for data, methods, models in (
+            ("digits", ("normal", "ensemble", "itlm", "deca-p"), ("convnet",)),
+            ("fashion-mnist", ("normal", "ensemble", "itlm", "deca-p"), ("resnet32",)),
+        )
+        for level in NOISE
+    ]
+    views = []
+    for data in ("movielens-100k", "modcloth", "digits", "fashion-mnist"):
+        names = tuple(part.name for part in parts if part.data == data)
+        quality = "accuracy" if data in IMAGE_SETS else "ndcg@20"
+        views.append(View("levels", f"{data}: quality as the noise grows", names, quality))
+        views.append(View("levels", f"{data}: the noise found (ROC-AUC)", names, "noise auc"))
+    return Declared("robustness", "Quality and detection as the noise grows", tuple(parts), tuple(views))
+
+
+STUDIES: dict[str, Declared] = {
+    study.name: study
+    for study in (
+        *_agreement(),
+        _recommend("movielens", "movielens-100k"),
+        _recommend("modcloth", "modcloth"),
+        _recommend("adressa", "adressa"),
+        _recommend("electronics", "electronics"),
+        _images("cifar10"),
+        _images("fashion-mnist"),
+        _curves(),
+        _ablation(),
+        _hyper(),
+        _noise_models(),
+        _interpretation(),
+        _cost(),
+        _robustness(),
+    )
+}
+
+
+def find_study(name: str) -> Declared:
+    if name not in STUDIES:
+        raise SettingError(f"Unknown study '{name}': {nearest(name, STUDIES)}")
+    return STUDIES[name]

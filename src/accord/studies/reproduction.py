@@ -1,0 +1,128 @@
+"""Running a declared study: part by part, cell by cell, going on where it was interrupted."""
+
+from __future__ import annotations
+
+import csv
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from accord import __version__
+from accord.errors import DataError
+from accord.estimators.run_folder import read_json, write_json
+from accord.studies.compare import CELLS, Cell, Start, Study, compare
+from accord.studies.declared import Declared, Part
+from accord.studies.tuning import Standing, tuned_study
+from accord.training import Hook, resolve_device
+
+OUTCOME = "study.json"
+NOT_AT_HAND = "data not at hand"
+
+
+@dataclass(frozen=True)
+class Watching:
+    """Who is told of a reproduction's progress, and whether it may go on."""
+
+    part: Callable[[str, int, int], None] = lambda name, number, of: None
+    cell: Start | None = None
+    search: Callable[[str, Standing], None] = lambda row, standing: None
+    trial: Callable[[int, int], Hook | None] = lambda trial, seed: None
+    go_on: Callable[[], bool] = lambda: True
+
+
+def reproduce(
+    declared: Declared,
+    root: Path | None,
+    out: Path,
+    *,
+    seeds: int = 3,
+    device: str = "auto",
+    only: tuple[str, ...] = (),
+    watching: Watching | None = None,
+) -> dict[str, Any]:
+    """Run what is not done yet and write down the outcome; data that are not at hand are named, not an error."""
+    told = watching or Watching()
+    out.mkdir(parents=True, exist_ok=True)
+    parts = [part for part in declared.parts if not only or part.name in only]
+    if not parts:
+        raise DataError(
+            f"Study '{declared.name}' has no such part; it has {', '.join(p.name for p in declared.parts)}."
+        )
+    outcome = _so_far(declared, out)
+    for number, part in enumerate(parts, 1):
+        told.part(part.name, number, len(parts))
+        started = time.perf_counter()
+        try:
+            study = part.study(root, seeds, device)
+        except DataError as error:
+            if "not at hand" not in str(error) and "needs a folder" not in str(error):
+                raise
+            outcome["parts"].setdefault(part.name, {"missing": NOT_AT_HAND, "why": str(error)})
+            continue
+        place = out / folder_of(part)
+        study = _searched(study, part, place, told)
+        before = outcome["parts"].get(part.name, {}).get("wall_seconds", 0.0)
+        summary = compare(study, place, told.cell, told.go_on)
+        summary["wall_seconds"] = before + time.perf_counter() - started
+        summary["machine"] = machine(device)
+        outcome["parts"][part.name] = summary
+        write_json(out / OUTCOME, outcome)
+    write_json(out / OUTCOME, outcome)
+    return outcome
+
+
+def folder_of(part: Part) -> str:
+    return part.name.replace(" ", "-")
+
+
+def _searched(study: Study, part: Part, place: Path, told: Watching) -> Study:
+    if not part.trials or not told.go_on():
+        return study
+    budget = {"trials": part.trials, "seeds": 1, "sampler": "random"}
+    return tuned_study(study, place, budget, told.search, told.trial, told.go_on)
+
+
+def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
+    """The outcome of an earlier run, whose parts stay until they are run again."""
+    path = out / OUTCOME
+    parts = read_json(path)["parts"] if path.is_file() else {}
+    known = {part.name for part in declared.parts}
+    kept = {name: one for name, one in parts.items() if name in known and "missing" not in one}
+    return {"study": declared.name, "title": declared.title, "accord": __version__, "parts": kept}
+
+
+def machine(device: str) -> dict[str, Any]:
+    """Where it ran, in words that say nothing of whose machine it is."""
+    used = resolve_device(device)
+    name = torch.cuda.get_device_name(used) if used.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    return {"device": name, "python": platform.python_version(), "torch": torch.__version__}
+
+
+def cells_of(out: Path, part: Part, model: str, method: str) -> list[dict[str, Any]]:
+    """The finished cells of a row, by seed."""
+    found = []
+    for path in sorted((out / folder_of(part) / CELLS).glob(f"{Cell(model, method, 0).name[:-1]}*.json")):
+        found.append(read_json(path))
+    return sorted(found, key=lambda cell: cell["seed"])
+
+
+@cache
+def paper_numbers(name: str) -> tuple[dict[str, str], ...]:
+    """A file of the paper's numbers (Wang et al., ACM TORS), row by row."""
+    text = resources.files("accord.studies").joinpath("paper", f"{name}.csv").read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+def paper_value(name: str, **wanted: str) -> float | None:
+    """The paper's mean for a cell, where it has one."""
+    for row in paper_numbers(name):
+        if all(row.get(key) == value for key, value in wanted.items()):
+            return float(row["mean"])
+    return None
