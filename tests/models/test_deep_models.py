@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from accord import Recommender
 from accord.data.interactions import Interactions
 from accord.methods import make_method
 from accord.models import CDAE, LightGCN, NeuMF, Popularity
@@ -169,3 +170,9 @@ def test_popularity_ranks_by_clicks(clicks: Interactions) -> None:
     scores = model.scores(torch.arange(2))
     assert torch.equal(scores[0], scores[1])
     assert (scores[0].argsort(stable=True) == clicks.popularity.argsort(stable=True)).all()
+
+
+def test_cdae_trains_on_fewer_clicks_than_a_batch() -> None:
+    clicks = {"user": ["u1", "u1", "u2", "u3"], "item": ["i1", "i2", "i3", "i1"]}
+    rec = Recommender(model="cdae", method="normal", epochs=2, batch_size=64, valid_share=0.3)
+    assert rec.fit(clicks).recommend("u1", k=1).num_rows == 1

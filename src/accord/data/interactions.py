@@ -307,7 +307,8 @@ class Interactions:
         order = some[torch.randperm(len(some), generator=generator, device=self.device)]
         filled = self.degrees[order].cumsum(0)
         # A batch ends where the running number of clicks passes a multiple of its size: one transfer an epoch.
-        marks = torch.arange(batch_size, int(filled[-1]) if len(filled) else 0, batch_size, device=self.device)
+        total = int(filled[-1]) if len(filled) else 0
+        marks = torch.arange(batch_size, max(batch_size, total), batch_size, device=self.device)
         ends = torch.searchsorted(filled, marks).add_(1).unique().tolist()
         for start, end in zip([0, *ends], [*ends, len(order)], strict=True):
             rows = order[start:end]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from statistics import fmean, stdev
@@ -29,6 +30,7 @@ def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Pat
     lines += _facts(declared, outcome)
     for number, view in enumerate(declared.views, 1):
         chosen = [parts[name] for name in view.parts or parts]
+        view = replace(view, metric=view.metric or chosen[0].metric)
         there = [p for p in chosen if p.name in outcome["parts"] and "missing" not in outcome["parts"][p.name]]
         lines += [f"## {view.title}", ""]
         missing = [p.name for p in chosen if p not in there]
@@ -111,7 +113,7 @@ def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]
         )
         p = row.get("against_normal", {}).get("p_holm")
         verdict = "" if p is None else f"{p:.3f}{' *' if p < SIGNIFICANT else ''}"
-        rows.append([*cells, gain, verdict, str(row["seeds"])])
+        rows.append([*cells, gain, verdict, str(row["seeds"]) if row["seeds"] else NOT_RUN])
     return rows
 
 

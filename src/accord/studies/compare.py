@@ -264,8 +264,6 @@ def _keep(study: Study, cell: Cell, result: dict[str, Any], folder: Path) -> dic
 
 def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
     """Mean and standard deviation over the seeds for each row and metric."""
-    if not results:
-        raise DataError("Nothing to compare: no methods were given.")
     rows = []
     for model, method in study.rows():
         own = [r for r in results if (r["model"], r["method"]) == (model, method)]
@@ -283,7 +281,7 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
     summary: dict[str, Any] = {
         "models": list(study.models),
         "seeds": study.seeds,
-        "selection": results[0]["selection"],
+        "selection": results[0]["selection"] if results else "",
         "search_budget": study.budget,
         **study.protocol,
         "rows": rows,

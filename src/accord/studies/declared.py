@@ -24,6 +24,8 @@ IMAGE_CONSTANTS = (1.0, 10.0, 50.0, 100.0)
 NOISE = (0.1, 0.2, 0.3, 0.4, 0.5)
 EPOCHS = {"cifar10": 60, "fashion-mnist": 30, "mnist": 20, "digits": 60}
 """Epochs of every phase and method on images."""
+WATCHED = {False: "ndcg@20", True: "accuracy"}
+"""What is measured after every epoch."""
 VALID_IMAGES = 10_000
 TRIALS, IMAGE_TRIALS = 24, 4
 """Trials of the search for every row, by noisy validation; the same for all methods of a table."""
@@ -51,6 +53,11 @@ class Part:
     @property
     def is_images(self) -> bool:
         return self.data in IMAGE_SETS
+
+    @property
+    def metric(self) -> str:
+        """What its rows are judged by: accuracy, or NDCG at the larger K of the paper."""
+        return "accuracy" if self.is_images else f"ndcg@{max(find_data_set(self.data).ks)}"
 
     def study(self, root: Path | None, seeds: int, device: str) -> Study:
         """The comparison of this part; data that are not at hand are an error that says so."""
@@ -98,7 +105,8 @@ class View:
     title: str
     parts: tuple[str, ...] = ()
     """Names of parts; none means all."""
-    metric: str = "ndcg@20"
+    metric: str = ""
+    """By default the part's own."""
     paper: str = ""
     """The file of the paper's numbers to set beside ours."""
 
@@ -141,8 +149,8 @@ def _images(data: str) -> Declared:
         for level in NOISE
     )
     views = (
-        View("levels", "Accuracy on clean test images over the noise", metric="accuracy", paper="images"),
-        View("table", "Every noise rate: best-validation and last epoch", metric="accuracy"),
+        View("levels", "Accuracy on clean test images over the noise", paper="images"),
+        View("table", "Every noise rate: best-validation and last epoch"),
     )
     return Declared(f"images-{data}", f"Image classification on {data}", parts, views)
 
@@ -162,12 +170,7 @@ def _curves() -> Declared:
     parts = [Part(data, data, METHODS, settings={"patience": 0}, also=("curve",)) for data in CLICK_SETS]
     parts.append(Part("cifar10", "cifar10", IMAGE_METHODS, ("resnet32",), level=0.4, also=("curve",)))
     views = tuple(
-        View(
-            "curves",
-            f"{part.data}: the clean test along training",
-            (part.name,),
-            "accuracy" if part.is_images else "ndcg@20",
-        )
+        View("curves", f"{part.data}: the clean test along training", (part.name,), WATCHED[part.is_images])
         for part in parts
     )
     return Declared("curves", "Learning curves", tuple(parts), views)
@@ -196,7 +199,7 @@ def _ablation() -> Declared:
             ("modcloth",),
             paper="variants",
         ),
-        View("table", "CIFAR-10, 40 %: one stage and two", ("cifar10",), "accuracy"),
+        View("table", "CIFAR-10, 40 %: one stage and two", ("cifar10",)),
     )
     return Declared("ablation", "What each part of the method brings", parts, views)
 
@@ -218,10 +221,7 @@ def _hyper() -> Declared:
     parts += [
         Part(data, data, tuple(images), ("resnet32",), images, level=0.4) for data in ("cifar10", "fashion-mnist")
     ]
-    views = tuple(
-        View("heat", f"{part.data}: the constants", (part.name,), "accuracy" if part.is_images else "ndcg@20")
-        for part in parts
-    )
+    views = tuple(View("heat", f"{part.data}: the constants", (part.name,)) for part in parts)
     return Declared("hyper", "The constants", tuple(parts), views)
 
 
@@ -279,8 +279,7 @@ def _robustness() -> Declared:
     views = []
     for data in ("movielens-100k", "modcloth", "digits", "fashion-mnist"):
         names = tuple(part.name for part in parts if part.data == data)
-        quality = "accuracy" if data in IMAGE_SETS else "ndcg@20"
-        views.append(View("levels", f"{data}: quality as the noise grows", names, quality))
+        views.append(View("levels", f"{data}: quality as the noise grows", names))
         views.append(View("levels", f"{data}: the noise found (ROC-AUC)", names, "noise auc"))
     return Declared("robustness", "Quality and detection as the noise grows", tuple(parts), tuple(views))
 

@@ -1,0 +1,139 @@
+"""Studies run cell by cell, go on where they stopped, and say plainly what was not run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accord.data.image_sets import IMAGE_SETS
+from accord.errors import SettingError
+from accord.methods import CLASSIFIER_METHODS, METHODS
+from accord.models import CLASSIFIERS, RECOMMENDERS
+from accord.report.results import write_results
+from accord.studies.compare import ORACLE
+from accord.studies.declared import STUDIES, Declared, find_study
+from accord.studies.reproduction import Watching, paper_numbers, paper_value, reproduce
+
+QUICK: dict[str, Any] = {"epochs": 2, "dims": 4, "batch_size": 256}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made-up files in the format of Electronics: user, item, rating, tab separated."""
+    place = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    folder = place / "electronics"
+    folder.mkdir()
+    users, items = 40, 30
+    pairs = rng.permutation(users * items)[:700]
+    rating = rng.integers(1, 6, len(pairs))
+    rows = [f"{p // items}\t{p % items}\t{r}\n" for p, r in zip(pairs, rating, strict=True)]
+    clean = [row for row, r in zip(rows[600:], rating[600:], strict=True) if r == 5]
+    for name, part in (("train.rating", rows[:500]), ("valid.rating", rows[500:600]), ("test.negative", clean)):
+        (folder / f"electronics_5.{name}").write_text("".join(part))
+    return place
+
+
+def small(name: str, **changes: Any) -> Declared:
+    """A study with settings that take no time."""
+    study = find_study(name)
+    parts = tuple(replace(p, settings={**p.settings, **QUICK}, **changes) for p in study.parts)
+    return replace(study, parts=tuple(replace(p, data="electronics") for p in parts if not p.is_images))
+
+
+def shown(study: Declared, root: Path, out: Path, **more: Any) -> str:
+    outcome = reproduce(study, root, out, device="cpu", **more)
+    return write_results(study, outcome, out).read_text(encoding="utf-8")
+
+
+def test_every_declared_row_can_be_trained() -> None:
+    """Names of models, methods and settings are real ones, for every row of every study."""
+    for study in STUDIES.values():
+        for part in study.parts:
+            methods = CLASSIFIER_METHODS if part.is_images else METHODS
+            assert set(part.models) <= set(CLASSIFIERS if part.is_images else RECOMMENDERS)
+            for row in part.methods:
+                assert part.variants.get(row, {"method": row})["method"] in {*methods, ORACLE}
+        names = {part.name for part in study.parts}
+        assert all(set(view.parts) <= names for view in study.views), study.name
+    with pytest.raises(SettingError, match="robustness"):
+        find_study("robustnes")
+
+
+def test_electronics_by_a_file_of_the_same_format(root: Path, tmp_path: Path) -> None:
+    study = small("recommend-electronics", models=("cdae",), trials=1)
+    study = replace(study, parts=study.parts[:1], views=study.views[:1])
+    page = shown(study, root, tmp_path, seeds=2)
+    assert "of the way" in page
+    assert "paper ndcg@50" in page
+    cells = list((tmp_path / "fair" / "cells").glob("*.json"))
+    assert len(cells) == (1 + 7) * 2
+    cell = json.loads((tmp_path / "fair" / "cells" / "cdae-deca-p-seed1.json").read_text())
+    assert cell["protocol"]["data"] == "electronics"
+    assert cell["search_budget"].startswith("1 trials")
+    before = {path: path.stat().st_mtime_ns for path in cells}
+    shown(study, root, tmp_path, seeds=2)
+    assert {path: path.stat().st_mtime_ns for path in cells} == before
+
+
+@pytest.mark.parametrize(
+    "name", ["hyper", "noise-models", "interpretation", "curves", "cost", "agreement-recommend"]
+)
+def test_every_kind_of_view(name: str, root: Path, tmp_path: Path) -> None:
+    study = small(name)
+    study = replace(study, parts=study.parts[:1], views=study.views[:1])
+    part = study.parts[0]
+    if name == "hyper":
+        few = [row for row in part.methods if row.endswith("c0=1 c1=1") or row.endswith("c0=10 c1=1")]
+        study = replace(study, parts=(replace(part, methods=tuple(few)),))
+    if name == "cost":
+        study = replace(study, parts=(replace(part, models=("gmf",)),))
+    page = shown(study, root, tmp_path, seeds=2)
+    assert "not run" not in page
+    assert len(list(tmp_path.glob("*.csv"))) == 1
+    pictures = 0 if name == "noise-models" else 1
+    assert len(list(tmp_path.glob("*.svg"))) == len(list(tmp_path.glob("*.png"))) == pictures
+    assert page.count(".svg)") == pictures
+
+
+def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path) -> None:
+    pytest.importorskip("cleanlab")
+    study = find_study("robustness")
+    parts = [
+        replace(p, settings={"epochs": 1}, methods=("normal",), models=("mlp",))
+        for p in study.parts
+        if p.name == "digits 40"
+    ]
+    views = tuple(replace(v, parts=("digits 40",)) for v in study.views if v.title.startswith("digits"))
+    page = shown(replace(study, parts=tuple(parts), views=views), tmp_path, tmp_path / "out", seeds=1)
+    assert "cleanlab" in page
+
+
+def test_what_is_not_at_hand_is_said_and_stops_nothing(tmp_path: Path) -> None:
+    study = find_study("hyper")
+    assert not IMAGE_SETS["cifar10"].at_hand(tmp_path)
+    page = shown(study, tmp_path, tmp_path / "out")
+    assert page.count("data not at hand") == 2 * len(study.parts)
+
+
+def test_a_study_that_is_stopped_says_what_was_not_run(root: Path, tmp_path: Path) -> None:
+    study = small("noise-models")
+    study = replace(study, parts=study.parts[:1], views=study.views[:1])
+    turns = iter([True, True, False, False, False, False, False, False, False])
+    page = shown(study, root, tmp_path, seeds=1, watching=Watching(go_on=lambda: next(turns)))
+    assert page.count("not run") > 4
+    assert "not run" not in shown(study, root, tmp_path, seeds=1)
+
+
+def test_the_papers_numbers() -> None:
+    assert len(paper_numbers("recommend")) == 4 * 4 * 6 * 4
+    wanted = {"data": "modcloth", "model": "neumf", "method": "deca", "metric": "ndcg@20"}
+    assert paper_value("recommend", **wanted) == 0.113
+    assert paper_value("images", data="cifar10", method="deca-p", noise="0.5") == 0.8432
+    assert paper_value("variants", data="modcloth", model="lightgcn", method="deca dn", metric="ndcg@20") == 0.096
+    assert paper_value("images", data="cifar10", method="none") is None
