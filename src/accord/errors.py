@@ -22,6 +22,10 @@ class UnknownIdError(AccordError):
     """Ids that the trained model has never seen."""
 
 
+class InterruptedRunError(AccordError):
+    """The person asked to stop; what was done so far is in the checkpoint."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A clause that names the closest known word, or lists what is known.
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.cli import output, ui
+from accord.cli.unfinished import Keeping
 from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import DATA_SETS, FOLDER_VARIABLE, DataSet, data_root, find_data_set
 from accord.data.fetching import fetch
@@ -61,16 +62,19 @@ def run_fit(
     columns: dict[str, str | None],
     valid: Path | None,
     overwrite: bool,
+    keeping: Keeping | None = None,
 ) -> None:
     settings = make_settings(values)  # before the place is checked or a row is read
     source, valid, known = _log_and_validation(log, valid)
     pa.set_memory_pool(pa.system_memory_pool())  # gives back what reading took before training needs it
     check_free(out, overwrite=overwrite)
     rec = Recommender(**settings.model_dump())
-    with ui.bar() as progress:
-        rec.fit(source, valid=valid, known=known, hook=ui.training_hook(progress), **columns)
-    with ui.busy("writing the run and its report"):
-        rec.save(out, overwrite=overwrite, also=lambda draft: write_run_report(rec, draft / REPORT))
+    with (keeping or Keeping()).on(out, overwrite) as checkpoint:
+        with ui.bar() as progress:
+            hook = ui.training_hook(progress)
+            rec.fit(source, valid=valid, known=known, hook=hook, checkpoint=checkpoint, **columns)
+        with ui.busy("writing the run and its report"):
+            rec.save(out, overwrite=overwrite, also=lambda draft: write_run_report(rec, draft / REPORT))
     _describe_fit(rec, out)
 
 

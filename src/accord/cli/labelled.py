@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.cli import output, ui
+from accord.cli.unfinished import Keeping
 from accord.data.image_sets import IMAGE_SETS
 from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
 from accord.data.noise import NoisyLabels, add_noise
@@ -91,6 +92,7 @@ def run_fit(
     noise_kind: str,
     clean: Path | None,
     overwrite: bool,
+    keeping: Keeping | None = None,
 ) -> None:
     make_classifier_settings(values)  # before the place is checked or a row is read
     check_free(out, overwrite=overwrite)
@@ -106,18 +108,21 @@ def run_fit(
         noisy = add_noise(numbers, len(classes), noise, kind=noise_kind, seed=settings.seed)
         examples = replace(examples, labels=classes[noisy.labels])
     clf = Classifier(**values)
-    with ui.bar() as progress:
-        hook = ui.training_hook(progress, "", "taking the examples in")
-        clf.fit(examples.inputs, examples.labels, clean=trusted, names=examples.names, hook=hook)
-    clf.notes_ = examples.notes | {"noise": None if noisy is None else noisy.notes(), "examples": len(clf.labels_)}
 
     def also(draft: Path) -> None:
         write_classifier_report(clf, draft / REPORT)
         if noisy is not None:
             parquet.write_table(_truth_table(truth, noisy), draft / TRUTH)
 
-    with ui.busy("writing the run and its report"):
-        clf.save(out, overwrite=overwrite, also=also)
+    with (keeping or Keeping()).on(out, overwrite) as checkpoint:
+        with ui.bar() as progress:
+            hook = ui.training_hook(progress, "", "taking the examples in")
+            more = {"clean": trusted, "names": examples.names, "hook": hook, "checkpoint": checkpoint}
+            clf.fit(examples.inputs, examples.labels, **more)
+        clf.notes_ = examples.notes | {"noise": None if noisy is None else noisy.notes()}
+        clf.notes_["examples"] = len(clf.labels_)
+        with ui.busy("writing the run and its report"):
+            clf.save(out, overwrite=overwrite, also=also)
     _describe_fit(clf, out)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from accord import __version__
 from accord.cli.words import holds_classifier, labelled_words, names_of, settings_of, space_of
-from accord.errors import AccordError, SettingError
+from accord.errors import AccordError, InterruptedRunError, SettingError
 
 app = typer.Typer(
     name="accord",
@@ -86,14 +86,15 @@ def simulate(
 @app.command(
     epilog="\b\nExamples:\n  accord fit clicks.csv --out run --set c1=10\n"
     "  accord fit digits --noise 0.4 --out run\n"
-    "  accord fit photos --labels labels.csv --out run\n  accord fit table.parquet --label kind --out run"
+    "  accord fit photos --labels labels.csv --out run\n  accord fit table.parquet --label kind --out run\n"
+    "  accord fit --resume run"
 )
 def fit(
     data: Annotated[
-        Path,
+        Path | None,
         typer.Argument(help="A click log (CSV, TSV, Parquet, .inter), a table, a folder, or a data set's name."),
-    ],
-    out: Out,
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write.")] = None,
     user: User = None,
     item: Item = None,
     time: Time = None,
@@ -120,21 +121,24 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     settings: Settings = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run.")] = False,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the unfinished run that was to be here.")] = None,
+    checkpoint: Annotated[float, typer.Option(help="Seconds between two checkpoints.", min=0)] = 30.0,
 ) -> None:
     """Train on clicks or labels that cannot all be trusted, and write a run folder with a report."""
-    values = settings_of(settings) | {"method": method, "seed": seed, "device": device}
-    values |= {name: value for name, value in (("model", model), ("epochs", epochs)) if value is not None}
-    words = labelled_words(data, label, labels, size, ignore)
-    if words is not None:
-        from accord.cli.labelled import run_fit as fit_labelled
+    typed = {
+        **{"data": data, "out": out, "user": user, "item": item, "time": time, "valid": valid, "label": label},
+        **{"labels": labels, "size": size, "ignore": ignore, "noise": noise, "noise_kind": noise_kind},
+        **{"clean": clean, "model": model, "method": method, "epochs": epochs, "seed": seed, "device": device},
+        **{"settings": settings, "overwrite": overwrite},
+    }
+    from accord.cli.fitting import begin, go_on
 
-        fit_labelled(words, out, values, noise, noise_kind, clean, overwrite)
-        return
-    from accord.cli.commands import run_fit
-
-    if noise or clean:
-        raise SettingError("--noise and --clean are for labelled data; for clicks see accord compare --inject.")
-    run_fit(data, out, {"model": "gmf"} | values, {"user": user, "item": item, "time": time}, valid, overwrite)
+    if resume is not None:
+        go_on(resume, checkpoint)
+    elif data is None or out is None:
+        raise SettingError("Say what to train on and where to: accord fit DATA --out DIR (or --resume DIR).")
+    else:
+        begin(typed, checkpoint)
 
 
 @app.command(epilog="Example: accord recommend run --user u1 --user u2 -k 10 --format csv")
@@ -408,11 +412,14 @@ def run() -> None:
     """Entry point: bad input is one sentence and exit code 2."""
     try:
         app()
+    except InterruptedRunError as error:
+        print(f"accord: {error}", file=sys.stderr)
+        sys.exit(130)
     except AccordError as error:
         print(f"accord: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("accord: stopped; nothing was written.", file=sys.stderr)
+        print("accord: stopped.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)

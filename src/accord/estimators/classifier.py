@@ -24,7 +24,7 @@ from accord.estimators.label_issues import judge
 from accord.estimators.networks import Networks, probabilities
 from accord.estimators.settings import with_settings_in_signature
 from accord.evaluation.detection import detection_metrics, flag_metrics
-from accord.training import EpochRecord, Hook, Run, drive, resolve_device, training
+from accord.training import Checkpoint, EpochRecord, Hook, Run, checkpoint_of, drive, resolve_device, training
 
 TRAIN, VALID = 0, 1
 
@@ -69,18 +69,23 @@ class Classifier(ClassifierMixin, BaseEstimator):
         watch: tuple[Any, Any] | None = None,
         names: Any = None,
         hook: Hook | None = None,
+        checkpoint: str | Path | Checkpoint | None = None,
     ) -> Self:
         """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
 
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
         with trusted labels for mw-net; ``watch`` ones whose accuracy is written into the history and decides
-        nothing. ``names`` are the examples' own, such as files. ``hook`` is told of the progress.
+        nothing. ``names`` are the examples' own, such as files. ``hook`` is told of the progress. ``checkpoint`` is
+        a file in which the training is written down from time to time: where it is there already, the training
+        goes on from it, and when all is done it is removed.
         """
         self.names_ = None if names is None else np.asarray(names)
         if self.names_ is not None and len(self.names_) != len(y):
             raise DataError(f"There are {len(self.names_)} names for {len(y)} labels; give one for each.")
-        run = self.start(X, y, clean=clean, watch=watch)
+        run = self.start(X, y, clean=clean, watch=watch, checkpoint=checkpoint)
         self.finish(drive([run], self._device, [hook])[0])
+        if checkpoint is not None:
+            checkpoint_of(checkpoint).remove()  # pyright: ignore[reportOptionalMemberAccess]
         return self
 
     def start(
@@ -91,6 +96,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         clean: tuple[Any, Any] | None = None,
         watch: tuple[Any, Any] | None = None,
         resident: Tensor | None = None,
+        checkpoint: str | Path | Checkpoint | None = None,
     ) -> Run:
         """Take the examples in and give the training, to be driven alone or beside others, and then finished.
 
@@ -130,6 +136,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             settings.training_options(self.model_),
             (lambda network: accuracy(network, valid)) if held.any() else None,
             None if watch is None else self._watcher(watch),
+            checkpoint_of(checkpoint, settings.model_dump_json(), inputs, labels, *(clean or ())),
         )
 
     def _take(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import torch
 from torch import Tensor, nn
 
 
@@ -75,6 +76,14 @@ Sampling = Callable[[Any, int], dict[str, Any]]
 """What to draw in an epoch, given the training set and the epoch: keywords of the set's ``epoch``."""
 
 
+class Memory(Protocol):
+    """Something with a state of its own."""
+
+    def state(self) -> dict[str, Tensor]: ...
+
+    def restore(self, state: dict[str, Tensor]) -> None: ...
+
+
 @dataclass(frozen=True)
 class Phase:
     """One stretch of training."""
@@ -93,6 +102,30 @@ class Phase:
     """Epochs of one stage have the same loss, step by step, so that one captured step serves them all."""
     turns: int = 1
     """Kinds of step that alternate; each is captured by itself."""
+    memory: Memory | None = None
+    """What it remembers from step to step beside its networks, for checkpoints."""
+
+
+def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The moments and counters of a torch optimiser, by the number of their parameter."""
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    return {
+        f"{k} {name}": torch.as_tensor(value)
+        for k, parameter in enumerate(parameters)
+        for name, value in optimiser.state.get(parameter, {}).items()
+        if value is not None
+    }
+
+
+def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    """Moments and counters put back."""
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    on_device = any(group.get("capturable", False) for group in optimiser.param_groups)
+    for key, tensor in tensors.items():
+        k, _, name = key.partition(" ")
+        parameter = parameters[int(k)]
+        counter = name == "step" and not (on_device or parameter.is_cuda)
+        optimiser.state[parameter][name] = tensor.clone() if counter else tensor.to(parameter.device, copy=True)
 
 
 class Method(Protocol):

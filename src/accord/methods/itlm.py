@@ -7,7 +7,7 @@ share is a setting like any other: it is never set from a known rate of noise.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -30,11 +30,18 @@ class ITLM(OneTarget):
         target = build("target")
 
         def sampling(data: Any, epoch: int) -> dict[str, Tensor]:
-            if epoch and epoch % self.round_epochs == 0:
+            if len(self.kept) < epoch // self.round_epochs:
                 self.kept.append(self._easiest(target, data))
             return {"positions": self.kept[-1]} if self.kept else {}
 
-        return [normal_phase("training", "target", target, self.objective, sampling)]
+        phase = normal_phase("training", "target", target, self.objective, sampling)
+        return [replace(phase, memory=self)]
+
+    def state(self) -> dict[str, Tensor]:
+        return {f"round {k}": positions for k, positions in enumerate(self.kept)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.kept[:] = [state[f"round {k}"] for k in range(len(state))]
 
     @torch.no_grad()
     def _easiest(self, target: nn.Module, data: Everything) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import jvp
 
-from accord.methods.base import Build, Clock, Phase
+from accord.methods.base import Build, Clock, Phase, optimiser_tensors, restore_optimiser
 from accord.methods.normal import OneTarget
 
 RATE, DECAY = 1e-3, 1e-4
@@ -31,6 +31,19 @@ class WeightNet(nn.Module):
 
     def forward(self, losses: Tensor) -> Tensor:
         return torch.sigmoid(self.layers(losses[:, None])).squeeze(1)
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """The moments of the weight network's own optimiser."""
+
+    adam: torch.optim.Adam
+
+    def state(self) -> dict[str, Tensor]:
+        return optimiser_tensors(self.adam)
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        restore_optimiser(self.adam, state)
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,8 @@ class MWNet(OneTarget):
 
         # The weight network has an optimiser of its own: the loop finds no gradient on it and leaves it alone.
         networks = {"target": target, "weight": weigh}
-        return [Phase("training", networks, target="target", loss=loss, kept=("target", "weight"))]
+        memory = _Moments(meta)
+        return [Phase("training", networks, target="target", loss=loss, kept=("target", "weight"), memory=memory)]
 
     def _learn_weights(
         self, target: nn.Module, weigh: nn.Module, meta: Any, batch: Any, losses: Tensor, clock: Clock

@@ -75,6 +75,10 @@ class CDAE(nn.Module):
             self._generator = torch.Generator(device=self.users.device).manual_seed(self._seed)
         return self._generator
 
+    def draws(self) -> torch.Generator:
+        """The stream of its dropout, whose state belongs to a checkpoint."""
+        return self._stream()
+
     def tables(self) -> list[nn.Parameter]:
         """Tables of which a batch touches a few rows."""
         return [self.users, self.items_in, self.items]

@@ -1,5 +1,6 @@
 """The one loop for every method: devices, seeds, early stopping, history, and several runs at once."""
 
+from accord.training.checkpoints import Checkpoint, checkpoint_of
 from accord.training.device import resolve_device
 from accord.training.loop import EpochRecord, Hook, Progress, Run, Trainer, TrainingOptions, Validate, training
 from accord.training.optimisers import SGD, Adam, Updates
@@ -10,6 +11,7 @@ from accord.training.stepping import training_step
 __all__ = [
     "SGD",
     "Adam",
+    "Checkpoint",
     "EpochRecord",
     "Hook",
     "Progress",
@@ -18,6 +20,7 @@ __all__ = [
     "TrainingOptions",
     "Updates",
     "Validate",
+    "checkpoint_of",
     "derive",
     "drive",
     "resolve_device",

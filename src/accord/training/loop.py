@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from accord.errors import AccordError
+from accord.errors import AccordError, DataError, InterruptedRunError
 from accord.methods.base import Batch, Phase
+from accord.training.checkpoints import Checkpoint, State, fill, named
 from accord.training.optimisers import SGD, Adam, Optimiser, Updates
 from accord.training.seeds import OwnRandomness, stream
 from accord.training.stepping import Stepper
@@ -112,6 +113,9 @@ class Trainer:
         self._by_rows = any(getattr(net, "reads_rows", False) for net in phase.networks.values())
         self.epoch = 0
         self.steps = 0
+        self._first = 0
+        self._to_skip = 0
+        self._drawn_from = self.generator.get_state()
         self.best: float | None = None
         self.best_epoch = 0
         self._best_weights: dict[str, list[Tensor]] = {}
@@ -123,8 +127,12 @@ class Trainer:
         if self._by_rows:
             sampling = sampling | {"by_rows": True}
         steps_in_epoch = math.ceil(count / self.options.batch_size)
-        self._first = self.steps
-        for batch in self.data.epoch(self.options.batch_size, self.generator, **sampling):
+        skip, self._to_skip = self._to_skip, 0
+        self._first = self.steps - skip
+        self._drawn_from = self.generator.get_state()
+        for number, batch in enumerate(self.data.epoch(self.options.batch_size, self.generator, **sampling)):
+            if number < skip:  # done before the run was interrupted
+                continue
             done = (self.steps - self._first) / steps_in_epoch
             if self.options.schedule != "constant":
                 self._set_rate(self.options.rate_at(self.epoch + done))
@@ -170,6 +178,10 @@ class Trainer:
                         old.copy_(new)
         return True
 
+    def end_epoch(self) -> None:
+        """The next epoch begins here, with the stream as it is."""
+        self._first, self._drawn_from = self.steps, self.generator.get_state()
+
     @property
     def exhausted(self) -> bool:
         """No better epoch within the patience."""
@@ -186,6 +198,55 @@ class Trainer:
         self.data.finish_phase()
         for network in self.phase.networks.values():
             network.requires_grad_(False).eval()
+
+    # -- checkpoints -----------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """Everything the rest of the phase depends on; taken between two steps."""
+        facts = {"epoch": self.epoch, "steps": self.steps, "first": self._first}
+        facts |= {"best": self.best, "best_epoch": self.best_epoch}
+        tensors = named("optimiser", self.optimiser.state()) | self._streams()
+        tensors["total"] = self.stepper.total
+        for role, saved in self._best_weights.items():
+            tensors |= named(f"best/{role}", {str(k): tensor for k, tensor in enumerate(saved)})
+        if self.phase.memory is not None:
+            tensors |= named("memory", self.phase.memory.state())
+        return State(facts, tensors)
+
+    def _streams(self) -> dict[str, Tensor]:
+        states = {"order": self._drawn_from}
+        if isinstance(self._randomness, OwnRandomness):
+            states["layers"] = self._randomness.state
+        for role, stream_ in self._network_streams().items():
+            states[role] = stream_.get_state()
+        return named("stream", states)
+
+    def _network_streams(self) -> dict[str, torch.Generator]:
+        own = {role: getattr(network, "draws", None) for role, network in self.phase.networks.items()}
+        return {f"network {role}": draws() for role, draws in own.items() if draws is not None}
+
+    def restore(self, state: State) -> None:
+        """Take a phase up where it was written down."""
+        facts = state.facts
+        self.epoch, self.steps, self._first = facts["epoch"], facts["steps"], facts["first"]
+        self.best, self.best_epoch = facts["best"], facts["best_epoch"]
+        self._to_skip = self.steps - self._first
+        self.optimiser.restore(state.under("optimiser"))
+        streams = state.under("stream")
+        self.generator.set_state(streams["order"])
+        if isinstance(self._randomness, OwnRandomness):
+            self._randomness.state = streams["layers"]
+        for role, stream_ in self._network_streams().items():
+            stream_.set_state(streams[role])
+        with torch.no_grad():
+            self.stepper.total.copy_(state.tensors["total"])
+        for role, tensors in self._kept_weights().items():
+            saved = state.under(f"best/{role}")
+            if saved:
+                self._best_weights[role] = [saved[str(k)].to(t.device, copy=True) for k, t in enumerate(tensors)]
+        if self.phase.memory is not None:
+            device = self.data.device
+            self.phase.memory.restore({name: t.to(device) for name, t in state.under("memory").items()})
 
     def _kept_weights(self) -> dict[str, list[Tensor]]:
         return {role: list(self.phase.networks[role].state_dict().values()) for role in self.phase.kept}
@@ -218,16 +279,62 @@ def training(
     options: TrainingOptions,
     validate: Validate | None = None,
     watch: Validate | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Run:
     """A training that goes on by one step whenever it is asked to.
 
-    ``watch`` gives metrics that are written into the history and decide nothing.
+    ``watch`` gives metrics that are written into the history and decide nothing. With ``checkpoint`` the run is
+    written down from time to time, and taken up where it was.
     """
     phases = list(phases)
-    history: list[EpochRecord] = []
+    keeper = _Keeper(phases, checkpoint)
     for number, phase in enumerate(phases, 1):
-        history += yield from _phase(phase, (number, len(phases)), data, options, validate, watch)
-    return history
+        if number < keeper.phase:
+            for network in phase.networks.values():
+                network.requires_grad_(False).eval()
+            continue
+        yield from _phase(phase, (number, len(phases)), data, options, validate, watch, keeper)
+    return keeper.history
+
+
+class _Keeper:
+    """A run's history, and its checkpoint where it has one."""
+
+    def __init__(self, phases: list[Phase], checkpoint: Checkpoint | None) -> None:
+        self.phases, self.checkpoint = phases, checkpoint
+        self.history: list[EpochRecord] = []
+        self.phase = 1
+        self.saved = None if checkpoint is None else checkpoint.read()
+        if self.saved is not None:
+            self.history, self.phase = self.saved.facts["history"], self.saved.facts["phase"]
+            if not 1 <= self.phase <= len(phases):
+                raise DataError("The checkpoint does not fit this run; remove it to begin anew.")
+            fill(self._weights(), self.saved.under("network"))
+
+    def _weights(self) -> dict[str, Tensor]:
+        """Every network of this phase and of those before it."""
+        return {
+            f"{phase.name}/{role}/{name}": tensor
+            for phase in self.phases[: self.phase]
+            for role, network in phase.networks.items()
+            for name, tensor in network.state_dict().items()
+        }
+
+    def begin(self, number: int, trainer: Trainer) -> None:
+        self.phase = number
+        if self.saved is not None:
+            trainer.restore(self.saved)
+            self.saved = None
+
+    def between_steps(self, trainer: Trainer) -> None:
+        """Write the run down if it is time to, and stop it if it was asked to."""
+        if self.checkpoint is None or not self.checkpoint.due():
+            return
+        state = trainer.state()
+        facts = state.facts | {"phase": self.phase, "history": self.history}
+        self.checkpoint.write(State(facts, state.tensors | named("network", self._weights())))
+        if self.checkpoint.stop:
+            raise InterruptedRunError(f"stopped in epoch {trainer.epoch + 1} of phase '{trainer.phase.name}'")
 
 
 def _untrained_record(phase: Phase, target: nn.Module, validate: Validate | None) -> EpochRecord:
@@ -249,20 +356,23 @@ def _phase(
     options: TrainingOptions,
     validate: Validate | None,
     watch: Validate | None,
-) -> Run:
+    keeper: _Keeper,
+) -> Iterator[Progress]:
     target = phase.networks[phase.target]
     if not any(True for network in phase.networks.values() for _ in network.parameters()):
-        return [_untrained_record(phase, target, validate)]
+        keeper.history.append(_untrained_record(phase, target, validate))
+        return
     trainer = Trainer(phase, data, options)
-    records: list[EpochRecord] = []
+    keeper.begin(number[0], trainer)
     value: float | None = None
 
     def now(epoch: int, fraction: float) -> Progress:
         return Progress(phase.name, *number, epoch, options.epochs, fraction, options.metric, value, trainer.best)
 
-    while trainer.epoch < options.epochs:
+    while trainer.epoch < options.epochs and not (validate is not None and trainer.exhausted):
         started = time.perf_counter()
         for fraction in trainer.steps_of_epoch():
+            keeper.between_steps(trainer)
             yield now(trainer.epoch + 1, fraction)
         total = trainer.stepper.take_total()
         trained = time.perf_counter()
@@ -282,10 +392,9 @@ def _phase(
                 record["is_best"] = trainer.consider(chosen)
         record["train_seconds"] = round(trained - started, 4)
         record["valid_seconds"] = round(time.perf_counter() - trained, 4)
-        records.append(record)
+        keeper.history.append(record)
+        trainer.end_epoch()
+        keeper.between_steps(trainer)
         yield now(trainer.epoch, 1.0)
-        if validate is not None and trainer.exhausted:
-            break
     with torch.no_grad():
         trainer.finalize()
-    return records

@@ -14,12 +14,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+from accord.methods.base import optimiser_tensors, restore_optimiser
 from accord.scatter import BY_ROWS, sum_rows
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 MANY_ROWS = 4
 """A table with more rows than this many batches of clicks is updated by rows, where that is left to accord."""
 
+ROWS = "rows "
+"""Mark of the state of tables that are updated by rows."""
 Updates = Literal["auto", "dense", "rows"]
 
 
@@ -39,6 +42,12 @@ class Optimiser(Protocol):
     def release(self) -> None:
         """Let go of gradients and moments."""
         ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Moments and counters, for a checkpoint."""
+        ...
+
+    def restore(self, state: dict[str, Tensor]) -> None: ...
 
 
 class RowAdam:
@@ -66,6 +75,16 @@ class RowAdam:
             size = self.learning_rate / (1 - BETAS[0] ** self.own_steps[k])
             spread = square.div_(1 - BETAS[1] ** self.own_steps[k]).sqrt_().add_(EPSILON)
             table.index_copy_(0, rows, values.addcdiv_(mean, spread, value=-size))
+
+    def state(self) -> dict[str, Tensor]:
+        moments = {f"{k} {n}": t for k, pair in enumerate(self.moments) for n, t in enumerate(pair)}
+        return moments | {"steps": torch.tensor(self.own_steps)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        self.own_steps = state["steps"].tolist()
+        for k, pair in enumerate(self.moments):
+            for n, moment in enumerate(pair):
+                moment.copy_(state[f"{k} {n}"])
 
 
 def touched(grad: Tensor) -> tuple[Tensor, Tensor]:
@@ -99,6 +118,13 @@ class _Torch:
         self.clear()
         if self.dense is not None:
             self.dense.state.clear()
+
+    def state(self) -> dict[str, Tensor]:
+        return {} if self.dense is None else optimiser_tensors(self.dense)
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        if self.dense is not None:
+            restore_optimiser(self.dense, state)
 
 
 class Adam(_Torch):
@@ -145,6 +171,15 @@ class Adam(_Torch):
         super().release()
         if self.rows is not None:
             self.rows.moments.clear()
+
+    def state(self) -> dict[str, Tensor]:
+        own = {} if self.rows is None else self.rows.state()
+        return super().state() | {f"{ROWS}{name}": tensor for name, tensor in own.items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        super().restore({name: tensor for name, tensor in state.items() if not name.startswith(ROWS)})
+        if self.rows is not None:
+            self.rows.restore({n.removeprefix(ROWS): t for n, t in state.items() if n.startswith(ROWS)})
 
 
 MOMENTUM = 0.9

@@ -15,6 +15,7 @@ import torch
 
 from accord.errors import AccordError
 from accord.methods.base import Phase
+from accord.training.checkpoints import Checkpoint
 from accord.training.loop import Data, EpochRecord, Hook, Progress, Run, TrainingOptions, Validate, training
 from accord.training.stepping import own_stream
 
@@ -28,9 +29,10 @@ def train(
     validate: Validate | None = None,
     hook: Hook | None = None,
     watch: Validate | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> list[EpochRecord]:
     """One run, from its first phase to its last; the history."""
-    return drive([training(phases, data, options, validate, watch)], data.device, [hook])[0]
+    return drive([training(phases, data, options, validate, watch, checkpoint)], data.device, [hook])[0]
 
 
 Ended = Callable[[int, list[EpochRecord]], None]

@@ -66,6 +66,12 @@ class StackedAdam:
     def set_rate(self, rate: float) -> None:
         raise NotImplementedError("the runs of a stack have rates of their own")
 
+    def state(self) -> dict[str, Tensor]:
+        raise NotImplementedError("a stack is not written down while it trains")
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        raise NotImplementedError("a stack is not written down while it trains")
+
     def release(self) -> None:
         self.clear()
         self.adam.state.clear()

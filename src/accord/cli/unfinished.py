@@ -1,0 +1,111 @@
+"""A run that is not finished: what was asked for, and how far it got, in a folder beside its place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accord.errors import DataError, InterruptedRunError
+from accord.estimators.run_folder import read_json, write_json
+from accord.training import Checkpoint
+from accord.training.checkpoints import SECONDS
+
+SUFFIX, WORDS, STATE = ".unfinished", "fit.json", "checkpoint.safetensors"
+PATIENCE = 1.5
+"""Seconds after which a person who asked to stop is not kept waiting for the step to end."""
+
+
+def place_of(out: Path) -> Path:
+    return out.with_name(out.name + SUFFIX)
+
+
+def words_of(out: Path) -> dict[str, Any]:
+    """What was asked for when a run began."""
+    place = place_of(out)
+    if not (place / WORDS).is_file():
+        raise DataError(f"There is no unfinished run at '{place}'; begin one with `accord fit … --out {out}`.")
+    words = read_json(place / WORDS)
+    if not isinstance(words, dict):
+        raise DataError(f"'{place / WORDS}' does not say what was asked for; remove '{place}' to begin anew.")
+    return words
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How a run is written down while it trains: the words that asked for it, and how often."""
+
+    words: dict[str, Any] | None = None
+    resume: bool = False
+    seconds: float = SECONDS
+
+    @contextmanager
+    def on(self, out: Path, overwrite: bool) -> Iterator[Checkpoint | None]:
+        if self.words is None:  # a run of seconds, as in the demo
+            yield None
+            return
+        with kept(out, self.words, resume=self.resume, overwrite=overwrite, seconds=self.seconds) as checkpoint:
+            yield checkpoint
+
+
+@contextmanager
+def kept(
+    out: Path, words: dict[str, Any], *, resume: bool, overwrite: bool, seconds: float
+) -> Iterator[Checkpoint]:
+    """A checkpoint for a run on its way to ``out``; the folder goes when the run is done, or never came far."""
+    place = place_of(out)
+    if place.exists() and not resume:
+        if not overwrite:
+            raise DataError(
+                f"An unfinished run is at '{place}': go on with `accord fit --resume {out}`, or pass --overwrite."
+            )
+        shutil.rmtree(place)
+    place.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        draft = place / f".{WORDS}.{os.getpid()}"
+        write_json(draft, words)
+        draft.replace(place / WORDS)
+    checkpoint = Checkpoint(place / STATE, seconds)
+    try:
+        with stopping(checkpoint):
+            yield checkpoint
+    except InterruptedRunError as error:
+        raise InterruptedRunError(f"{error}; go on with: accord fit --resume {out}") from error
+    except BaseException:
+        if not checkpoint.path.exists():
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    shutil.rmtree(place)
+
+
+@contextmanager
+def stopping(checkpoint: Checkpoint) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the run at its next step, written down; or a moment later, as it was last written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def asked(*_: object) -> None:
+        if checkpoint.stop:
+            raise KeyboardInterrupt
+        checkpoint.stop = True
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+    for number, handler in ((signal.SIGINT, asked), (signal.SIGTERM, asked), (signal.SIGALRM, late)):
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
