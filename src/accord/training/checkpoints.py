@@ -66,6 +66,8 @@ class Checkpoint:
             with draft.open("rb+") as file:
                 os.fsync(file.fileno())
             draft.replace(self.path)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"The checkpoint '{self.path}' cannot be written: {error}.") from error
         finally:
             draft.unlink(missing_ok=True)
         self._last = time.monotonic()
