@@ -1,0 +1,74 @@
+"""`accord fit` killed, stopped and gone on with, as a person does it; `make soak` kills every method 30 times."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from accord.data.simulator import Simulation
+
+from .kills import finished, kill_until_done, outcome, start, wait_for
+
+
+@pytest.fixture
+def log(made: Simulation, tmp_path: Path) -> Path:
+    path = tmp_path / "log.parquet"
+    parquet.write_table(made.log(), path)
+    return path
+
+
+def test_a_killed_fit_goes_on_to_the_same_bytes(log: Path, tmp_path: Path) -> None:
+    words = ["fit", log, "--epochs", 20, "--set", "batch_size=256", "--set", "patience=0"]
+    assert finished(start(*words, "--out", tmp_path / "whole"))[0] == 0
+    kill_until_done([*words, "--out", tmp_path / "run"], tmp_path / "run", kills=3, longest=6.0, seed=1)
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+def test_a_killed_fit_of_labels_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    words = ["fit", "digits", "--noise", 0.4, "--model", "mlp", "--method", "deca-p", "--epochs", 12]
+    assert finished(start(*words, "--out", tmp_path / "whole"))[0] == 0
+    kill_until_done([*words, "--out", tmp_path / "run"], tmp_path / "run", kills=2, longest=7.0, seed=2)
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_within_two_seconds_and_can_be_gone_on_with(number: int, log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["fit", log, "--out", out, "--epochs", 3000, "--set", "batch_size=256", "--set", "patience=0"]
+    process = start(*words, "--checkpoint", 0.2)
+    wait_for(tmp_path / "run.unfinished" / "checkpoint.safetensors")
+    asked = time.monotonic()
+    os.kill(process.pid, number)
+    code, said = finished(process, 30)
+    assert time.monotonic() - asked < 2.0
+    assert code == 130
+    assert f"accord fit --resume {out}" in said
+    assert not out.exists()
+    code, said = finished(start(*words))  # begun anew by mistake
+    assert code == 2
+    assert "unfinished run" in said
+    assert (tmp_path / "run.unfinished" / "checkpoint.safetensors").is_file()
+    going = start("fit", "--resume", out)
+    time.sleep(4)
+    os.kill(going.pid, number)
+    assert finished(going, 30)[0] == 130
+
+
+def test_nothing_to_go_on_with(tmp_path: Path) -> None:
+    code, said = finished(start("fit", "--resume", tmp_path / "none"))
+    assert code == 2
+    assert "no unfinished run" in said
+    place = tmp_path / "odd.unfinished"
+    place.mkdir()
+    (place / "fit.json").write_text('{"data": 3}')
+    assert finished(start("fit", "--resume", tmp_path / "odd"))[0] == 2
+
+
+def test_a_bad_input_leaves_nothing(tmp_path: Path) -> None:
+    assert finished(start("fit", tmp_path / "none.csv", "--out", tmp_path / "run"))[0] == 2
+    assert list(tmp_path.iterdir()) == []
