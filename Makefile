@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench docs clean
+.PHONY: demo test lint format bench soak docs clean
 
 demo: .venv/ready
 	$(BIN)/accord demo --out demo
@@ -22,6 +22,11 @@ format: .venv/ready
 # BENCH_ARGS="TRAIN TEST --peers PYTHON" measures on the authors' MovieLens-100K files and beside other libraries.
 bench: .venv/ready
 	$(BIN)/python benchmarks/movielens.py $(BENCH_ARGS)
+
+# Hours: every method killed 30 times, and an hour of epochs.
+soak: .venv/ready
+	$(BIN)/python benchmarks/soak.py kills
+	$(BIN)/python benchmarks/soak.py memory
 
 docs: .venv/ready
 	$(BIN)/python docs/build.py

@@ -214,7 +214,7 @@ def test_a_taken_place_is_left_alone(accord, run_folder: Path, sim: Path) -> Non
 def test_bad_requests_of_other_commands(accord, run_folder: Path, sim: Path, tmp_path: Path) -> None:
     cases = [
         (["recommend", run_folder], "No user was asked for"),
-        (["recommend", run_folder, "--user", "u1", "-k", 0], "at least one item"),
+        (["recommend", run_folder, "--user", "u1", "-k", 0], "at least one"),
         (["recommend", run_folder, "--user", "u1", "--format", "xml"], "Unknown format"),
         (["recommend", tmp_path, "--user", "u1"], "no run folder"),
         (["audit", run_folder, "--share", 7], "makes no sense"),

@@ -137,7 +137,7 @@ def test_a_failing_save_leaves_the_old_run(fitted: Recommender, tmp_path: Path) 
     def fail(draft: Path) -> None:
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DataError, match="disk full"):
         fitted.save(tmp_path / "run", also=fail)
     assert Recommender.load(tmp_path / "run").recommend("u1").num_rows == 10
     assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from accord import Classifier, Recommender
 from accord.data.simulator import Simulation
-from accord.errors import DataError, InterruptedRunError
+from accord.errors import AccordError, DataError, InterruptedRunError
 from accord.methods import CLASSIFIER_METHODS, METHODS
 from accord.training import Checkpoint
 
@@ -79,7 +82,6 @@ def test_recommenders(model: str, method: str, made: Simulation, tmp_path: Path)
     again, stops = interrupted(make, path, 5)
     assert stops > 2
     assert outcome(again) == whole
-    assert not path.exists()
 
 
 def noisy() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -139,6 +141,8 @@ def test_a_checkpoint_of_another_run_is_refused(made: Simulation, tmp_path: Path
     with pytest.raises(DataError, match="another run"):
         Recommender(**settings).fit(made.log().slice(3), checkpoint=path)
     assert path.read_bytes() == before
+    Recommender(**settings).fit(made.log(), checkpoint=path)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("size", [0, 7, 200, 3000])
@@ -175,3 +179,29 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["state"]
     assert outcome(make(Checkpoint(path))) == outcome(make(None))
+
+
+def test_a_checkpoint_that_was_tampered_with_is_one_sentence(made: Simulation, tmp_path: Path) -> None:
+    """Every tensor cut short or left out, and every fact changed, with the identity as it was."""
+    path = tmp_path / "state"
+    settings: dict[str, Any] = {"epochs": 3, "dims": 4, "method": "normal", "batch_size": 512, "device": "cpu"}
+    with pytest.raises(InterruptedRunError):
+        Recommender(**settings).fit(made.log(), checkpoint=StopsAfter(path, 14))
+    with safe_open(path, "pt") as file:
+        notes, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    facts = json.loads(notes["facts"])
+    cases: list[tuple[dict[str, torch.Tensor], dict[str, Any]]] = []
+    for name, tensor in tensors.items():
+        left = {other: value for other, value in tensors.items() if other != name}
+        cases += [(left, facts), ({**left, name: tensor.flatten()[:-1].clone()}, facts)]
+    for name in facts:
+        cases += [(tensors, {k: v for k, v in facts.items() if k != name}), (tensors, {**facts, name: "x"})]
+        cases.append((tensors, {**facts, name: -5}))
+    refused = 0
+    for changed, told in cases:
+        save_file(changed, path, metadata={**notes, "facts": json.dumps(told)})
+        try:
+            Recommender(**settings).fit(made.log(), checkpoint=path)
+        except AccordError:
+            refused += 1
+    assert refused >= 0.8 * len(cases)

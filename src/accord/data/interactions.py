@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from accord.errors import DataError
+
+NO_NEGATIVE = "Every user of the log clicked every item, so there is no negative to draw; add items or users."
 Negatives = Literal["uniform", "popularity"]
 """How non-clicks are drawn from the items a user has not clicked."""
 BITMAP_LIMIT = 1 << 27
@@ -326,6 +329,8 @@ class Interactions:
         """Non-clicks: users as often as they click, each with an item drawn from those left unclicked."""
         rows = self._usable_rows
         rows = torch.arange(len(self), device=self.device) if rows is None else rows
+        if not len(rows):
+            raise DataError(NO_NEGATIVE)
         chosen = rows[torch.randint(len(rows), (count,), generator=generator, device=self.device)]
         users = self.users[chosen].long()
         return users, self.sample_negatives(users, generator)
@@ -360,5 +365,6 @@ class Interactions:
     def mask_seen(self, scores: Tensor, users: Tensor) -> Tensor:
         """Set the scores (…, B, items) of these users' own pairs to −inf, in place."""
         rows, items, _ = self.rows_of(users)
-        scores.view(-1, len(users) * self.n_items).index_fill_(1, rows * self.n_items + items, -torch.inf)
+        flat = scores.view(scores.shape[:-2].numel(), len(users) * self.n_items)
+        flat.index_fill_(1, rows * self.n_items + items, -torch.inf)
         return scores

@@ -20,6 +20,8 @@ from accord.data.augmentation import Augmentation, Draws
 CHUNK_BYTES, CHUNK_BATCHES = 1 << 26, 64
 """At most this much is prepared at a time."""
 SCALING_BLOCK = 1 << 20
+SAME = 1e-7
+"""Numbers that differ by less than this share of themselves are one in float32."""
 BLOCK = 2048
 """Examples of a forward pass without gradients."""
 
@@ -89,7 +91,9 @@ class Scaling:
         mean = torch.stack([block.double().sum(0) for block in blocks]).sum(0) / count
         square = torch.stack([(block.double() - mean).square().sum(0) for block in blocks]).sum(0) / count
         std = square.sqrt()
-        return Scaling(mean.float(), torch.where(std > 1e-12, std, torch.ones_like(std)).float())
+        # What changes less than the column's own numbers can be told apart does not change.
+        changes = (std > SAME * mean.abs()) & (std > torch.finfo(torch.float32).tiny)
+        return Scaling(mean.float(), torch.where(changes, std, torch.ones_like(std)).float())
 
     def to(self, device: torch.device) -> Scaling:
         return Scaling(self.mean.to(device), self.std.to(device))
@@ -200,6 +204,7 @@ class LabelledData:
         self, batch_size: int, generator: torch.Generator, *, positions: Tensor | None = None
     ) -> Iterator[LabelledBatch]:
         """Every example once in random order, or those at ``positions`` among the rows."""
+        batch_size = min(batch_size, max(1, len(self.rows)))
         rows = self.rows if positions is None else self.rows.index_select(0, positions)
         order = rows[torch.randperm(len(rows), generator=generator, device=self.device)]
         if len(rows) > 1 and len(rows) % batch_size == 1:  # one example alone has no batch statistics

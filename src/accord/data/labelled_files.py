@@ -12,12 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data.ids import pc
-from accord.data.reading import read_table
+from accord.data.reading import begun, listed, read_table
 from accord.errors import DataError, nearest
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
 WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
+LONGEST_LABEL = 1000
+IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+"""Decoders that are used at all: no format that hands its content to another program, as EPS does."""
 Tick = Callable[[int, int], None]
 """Told images read and images in all."""
 
@@ -43,7 +46,7 @@ def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str
             raise DataError(f"No column '{name}' in {place} to ignore: {nearest(name, table.column_names)}")
     names = [name for name in table.column_names if name != label and name not in ignore]
     if not names or table.num_rows == 0:
-        raise DataError(f"{place} has no columns of numbers beside '{label}', or no rows.".capitalize())
+        raise DataError(f"{begun(place)} has no columns of numbers beside '{label}', or no rows.")
     inputs = np.stack([_numbers(table[name], name, place) for name in names], 1)
     notes = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
     return Labelled(inputs, _labels(table[label], label, place), None, notes)
@@ -60,9 +63,9 @@ def read_image_folder(
     table, place = read_table(labels)
     label = _column(table.column_names, label, LABEL_NAMES, "label", place)
     file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", place)
-    names = [str(name) for name in table[file].to_pylist()]
+    names = _words(table[file], file, place)
     if not names:
-        raise DataError(f"{place} names no images.".capitalize())
+        raise DataError(f"{begun(place)} names no images.")
     pixels = _read_images(folder, names, size, tick)
     notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
     return Labelled(pixels, _labels(table[label], label, place), np.array(names), notes)
@@ -77,7 +80,7 @@ def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: s
     found = next((folded[n] for n in usual if n in folded), None)
     if found is None:
         raise DataError(
-            f"No {what} column found in {place} (it has {', '.join(names)}); "
+            f"No {what} column found in {place} (it has {listed(names)}); "
             + ("name it with --label COLUMN." if what == "label" else "call it 'file'.")
         )
     return found
@@ -92,7 +95,7 @@ def _numbers(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
         raise DataError(
             f"Column '{name}' of {place} holds text; turn it into numbers, or leave it out with --ignore {name}."
         ) from error
-    bad = ~np.isfinite(values)
+    bad = ~np.isfinite(values)  # a missing one is NaN by now
     if bad.any():
         row = int(np.flatnonzero(bad)[0]) + 1
         raise DataError(
@@ -119,12 +122,19 @@ def _labels(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
         )
     if pa.types.is_floating(column.type):
         values = np.asarray(column, np.float64)
-        if not (values == np.round(values)).all():
+        if not ((values == np.round(values)) & (np.abs(values) < 2**53)).all():
             raise DataError(f"Column '{name}' of {place} holds fractions; labels are names or whole numbers.")
         return values.astype(np.int64)
     if pa.types.is_integer(column.type):
         return np.asarray(column).astype(np.int64)
-    values = np.array([str(value) for value in column.to_pylist()])
+    words = _words(column, name, place)
+    longest = max(range(len(words)), key=lambda k: len(words[k]), default=0)
+    if words and len(words[longest]) > LONGEST_LABEL:
+        raise DataError(
+            f"Column '{name}' of {place} has a label of {len(words[longest])} characters in data row "
+            f"{longest + 1}; labels are short names or whole numbers."
+        )
+    values = np.array(words)
     blank = np.flatnonzero(values == "")
     if len(blank):
         raise DataError(f"A label is missing in column '{name}' of {place}, data row {int(blank[0]) + 1}.")
@@ -132,22 +142,31 @@ def _labels(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
     return values.astype(np.int64) if whole else values
 
 
+def _words(column: pa.ChunkedArray, name: str, place: str) -> list[str]:
+    try:
+        return [str(value) for value in column.to_pylist()]
+    except (pa.ArrowException, ValueError, OverflowError) as error:  # a date beyond the calendar
+        raise DataError(f"Column '{name}' of {place} cannot be read as names or whole numbers.") from error
+
+
 def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | None) -> np.ndarray:
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image
 
     home, read = folder.resolve(), []
     for k, name in enumerate(names):
         try:
             path = (folder / name).resolve()
-        except (OSError, ValueError) as error:
-            raise DataError(f"Data row {k + 1} names no file that can be: {error}.") from error
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or a link to itself
+            raise DataError(
+                f"{name[:200]!r} (data row {k + 1} of the labels of '{folder}') is no name of a file: {error}."
+            ) from error
         if not path.is_relative_to(home):
-            raise DataError(f"'{name}' leads out of '{folder}'; name images inside the folder.")
+            raise DataError(f"'{name}' (data row {k + 1}) leads out of '{folder}'; name images inside the folder.")
         try:
-            with Image.open(path) as image:
+            with Image.open(path, formats=IMAGE_FORMATS) as image:
                 plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
                 read.append(np.asarray(plain))
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError, ValueError) as error:
+        except Exception as error:  # decoders raise what they like at a damaged image
             reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
             raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
         if tick is not None:

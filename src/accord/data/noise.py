@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from accord.errors import SettingError, nearest
+from accord.errors import DataError, SettingError, nearest
 
 NoiseKind = Literal["uniform", "others", "pair"]
 
@@ -56,6 +56,18 @@ KINDS: dict[str, Callable[[np.ndarray, int, np.random.Generator], np.ndarray]] =
 """New labels: drawn from all classes (so that 40 % makes 36 % wrong with ten), from the other ones, or the next."""
 
 
+def _class_numbers(labels: Any, classes: int, of_whom: str = "there are") -> np.ndarray:
+    """Labels as class numbers, or an error."""
+    given = np.asarray(labels)
+    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iub"):
+        raise DataError("Noise is added to class numbers; give one whole number for each example.")
+    numbers = given.astype(np.int64)
+    wrong = numbers[(numbers < 0) | (numbers >= classes)]
+    if len(wrong):
+        raise SettingError(f"There is a label {wrong[0]}, but {of_whom} {classes} classes, numbered from 0.")
+    return numbers
+
+
 def add_noise(
     labels: np.ndarray, classes: int, rate: float, *, kind: str = "uniform", seed: int = 0
 ) -> NoisyLabels:
@@ -68,9 +80,9 @@ def add_noise(
         raise SettingError(f"A noise rate of {rate:g} makes no sense: give a number from 0 to 1.")
     if kind not in KINDS:
         raise SettingError(f"Unknown kind of noise '{kind}': {nearest(kind, KINDS)}")
-    if classes < 2 and kind != "uniform":
+    if classes < 1 or (classes < 2 and kind != "uniform"):
         raise SettingError("Noise needs at least two classes.")
-    labels = np.asarray(labels, np.int64)
+    labels = _class_numbers(labels, classes)
     rng = np.random.default_rng([seed, 0x4015E])
     chosen = rng.permutation(len(labels))[: round(rate * len(labels))]
     noisy = labels.copy()
@@ -80,12 +92,14 @@ def add_noise(
 
 def add_noise_by_matrix(labels: np.ndarray, matrix: Any, *, seed: int = 0) -> NoisyLabels:
     """Redraw every label from the row of its class: ``matrix[c][j]`` is P(ỹ = j | y = c)."""
-    labels, rows = np.asarray(labels, np.int64), np.asarray(matrix, float)
+    try:
+        rows = np.atleast_1d(np.asarray(matrix, float))
+    except (ValueError, TypeError):  # rows of different lengths, or words
+        rows = np.empty(0)
     classes = len(rows)
     if rows.shape != (classes, classes) or (rows < 0).any() or not np.allclose(rows.sum(1), 1, atol=1e-6):
         raise SettingError("A noise matrix is square, has no negative numbers, and each of its rows sums to 1.")
-    if len(labels) and labels.max() >= classes:
-        raise SettingError(f"The noise matrix has {classes} classes, but there is a label {labels.max()}.")
+    labels = _class_numbers(labels, classes, "the noise matrix has")
     rng = np.random.default_rng([seed, 0x4015E])
     edges = np.cumsum(rows, 1)
     edges[:, -1] = 1.0

@@ -19,6 +19,9 @@ TIME_NAMES = ("ts", "timestamp", "time", "datetime", "date")
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".rating": "\t", ".negative": "\t", ".noisy": "\t"}
 READABLE = "CSV (.csv), TSV (.tsv, .rating), Parquet (.parquet) or RecBole (.inter)"
 PARQUET_MAGIC = b"PAR1"
+HEAD = 1 << 16
+"""Bytes that the first line of a text file must fit into."""
+NAMES_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,19 @@ def _materialise(table: Any, names: list[str], place: str) -> pa.Table:
         table = table.read(names)
     table = table.select(names)
     if table.num_rows == 0:
-        raise DataError(f"{place} holds no rows; give a log with at least a few clicks.".capitalize())
+        raise DataError(f"{begun(place)} holds no rows; give a log with at least a few clicks.")
     return table
+
+
+def begun(place: str) -> str:
+    """The words that name a source, at the beginning of a sentence; a path keeps its letters."""
+    return place[:1].upper() + place[1:]
+
+
+def listed(names: list[str]) -> str:
+    """Names of columns in a message: the first of them, and none without end."""
+    shown = ", ".join(" ".join(name[:80].split()) for name in names[:NAMES_SHOWN])
+    return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
 
 
 @dataclass(frozen=True)
@@ -106,17 +120,16 @@ def _open_file(path: Path) -> pa.Table | TextFile:
         raise DataError(f"'{path}' is a folder; give the log file in it.")
     try:
         with path.open("rb") as file:
-            head = file.read(1 << 16)
+            head = file.read(HEAD)
     except OSError as error:
         raise DataError(f"'{path}' cannot be opened: {error.strerror or error}.") from error
+    except ValueError as error:  # a NUL in the name
+        raise DataError(f"{str(path)!r} is no name of a file.") from error
     if not head:
         raise DataError(f"'{path}' is empty; give a log with at least a few clicks.")
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        try:
-            return pyarrow.parquet.read_table(path)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"'{path}' is not a Parquet file, though its name says so.") from error
+        return read_parquet_file(path)
     if suffix not in SEPARATORS:
         raise DataError(f"'{path}' has a name accord does not know; give {READABLE}.")
     if head.startswith(PARQUET_MAGIC) or b"\0" in head:
@@ -124,7 +137,26 @@ def _open_file(path: Path) -> pa.Table | TextFile:
     return _open_text(path, SEPARATORS[suffix], head)
 
 
+def read_parquet_file(path: Path, names: list[str] | None = None) -> pa.Table:
+    """A Parquet file, or some columns of it, with every value looked at: text is UTF-8, and all rows are there."""
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            table = file.read(names)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError) as error:
+        raise DataError(
+            f"'{path}' is not a Parquet file, though its name says so, or damaged: {_first_line(error)}."
+        ) from error
+    if len(set(table.column_names)) < len(table.column_names):
+        raise DataError(f"'{path}' names a column twice; give each its own name.")
+    if names is not None and set(table.column_names) != set(names):
+        raise DataError(f"'{path}' has not the columns {', '.join(names)}.")
+    return table
+
+
 def _open_text(path: Path, separator: str, head: bytes) -> TextFile:
+    if len(head) == HEAD and b"\n" not in head:
+        raise DataError(f"'{path}' has a first line of more than {HEAD >> 10} KiB; give one line for each row.")
     try:
         first = head.split(b"\n", 1)[0].decode("utf-8-sig").rstrip("\r")
     except UnicodeDecodeError as error:
@@ -162,7 +194,7 @@ def _choose_columns(
     for what, chosen in (("user", chosen_user), ("item", chosen_item)):
         if chosen is None:
             raise DataError(
-                f"No {what} column found in {place} (it has {', '.join(names)}); name it with --{what} COLUMN."
+                f"No {what} column found in {place} (it has {listed(names)}); name it with --{what} COLUMN."
             )
     if chosen_user is None or chosen_item is None or chosen_user == chosen_item:
         raise DataError(f"User and item are both column '{chosen_user}' of {place}; name two columns.")
@@ -190,4 +222,5 @@ def _is_number(cell: str) -> bool:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
+    lines = str(error).strip().splitlines()[:1] or [type(error).__name__]
+    return lines[0][:300].rstrip(".")

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
 from accord.data.labelled import BLOCK, LabelledBatch, LabelledData, Scaling
@@ -18,15 +19,28 @@ from accord.data.splits import stratified_mask
 from accord.errors import DataError
 from accord.estimators import classifier_folder
 from accord.estimators.classifier_settings import ClassifierSettings, make_classifier_settings
-from accord.estimators.examples import as_classes, as_images, is_table, on_device
+from accord.estimators.examples import (
+    NotTrainedError,
+    as_classes,
+    as_images,
+    count,
+    is_table,
+    on_device,
+    refuse_other_than_pairs,
+    refused,
+)
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.label_issues import judge
+from accord.estimators.limits import require_memory
+from accord.estimators.measuring import as_bool
 from accord.estimators.networks import Networks, probabilities
 from accord.estimators.settings import with_settings_in_signature
 from accord.evaluation.detection import detection_metrics, flag_metrics
+from accord.models.vision import SMALLEST
 from accord.training import Checkpoint, EpochRecord, Hook, Run, checkpoint_of, drive, resolve_device, training
 
 TRAIN, VALID = 0, 1
+TABLE_ADVICE = "give a table (examples, columns) of finite numbers, with a label for each example"
 
 
 @with_settings_in_signature(ClassifierSettings)
@@ -80,12 +94,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         goes on from it, and when all is done it is removed.
         """
         self.names_ = None if names is None else np.asarray(names)
-        if self.names_ is not None and len(self.names_) != len(y):
-            raise DataError(f"There are {len(self.names_)} names for {len(y)} labels; give one for each.")
+        if self.names_ is not None and self.names_.shape != (count(y),):
+            raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
         run = self.start(X, y, clean=clean, watch=watch, checkpoint=checkpoint)
         self.finish(drive([run], self._device, [hook])[0])
-        if checkpoint is not None:
-            checkpoint_of(checkpoint).remove()  # pyright: ignore[reportOptionalMemberAccess]
+        if checkpoint is not None and not isinstance(checkpoint, Checkpoint):
+            Path(checkpoint).unlink(missing_ok=True)
         return self
 
     def start(
@@ -103,9 +117,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         ``resident`` is the same examples on the device already, shared by several runs.
         """
         settings = self.settings
+        refuse_other_than_pairs(clean=clean, watch=watch)
+        if settings.method == "mw-net" and (clean is None or not count(clean[1])):
+            raise DataError("Method mw-net learns from some clean examples: give fit(..., clean=(inputs, labels)).")
         self._device = resolve_device(settings.device)
         names: np.ndarray | None = getattr(self, "names_", None)
-        self.names_ = names if names is not None and len(names) == len(y) else None
+        self.names_ = names if names is not None and len(names) == count(y) else None
         self.notes_: dict[str, Any] = {}
         inputs, labels = self._take(X, y)
         held = np.zeros(len(labels), bool)
@@ -113,6 +130,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
             held = stratified_mask(labels, settings.valid_share, seed=settings.seed)
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
         self.labels_ = labels
+        if resident is None:
+            advice = "use fewer examples, or smaller images"
+            require_memory(inputs.size * inputs.itemsize, self._device, "Holding these examples", advice)
         values = on_device(inputs, self._device) if resident is None else resident
         rows = torch.from_numpy(np.flatnonzero(~held)).to(self._device)
         self.scaling_ = Scaling.of(values.index_select(0, rows)).to(torch.device("cpu"))
@@ -121,13 +141,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         data = self._data(values, given, rows)
         data.augmentation = augmentation
         self._whole = self._data(values, given, torch.arange(len(labels), device=self._device))
-        build = self._networks()
+        alone = settings.batch_size == 1 or len(rows) == 1
+        alone |= settings.method == "itlm" and round(settings.keep_share * len(rows)) <= 1
+        build = self._networks(alone)
         build.check(self._auxiliary() if settings.method == "deca" else None)
         self._method = settings.make_method(
             len(self.classes_), self._auxiliary(), None if clean is None else self._other(clean)
         )
-        if settings.method == "mw-net" and (clean is None or not len(clean[1])):
-            raise DataError("Method mw-net learns from some clean examples: give fit(..., clean=(inputs, labels)).")
         self._phases = self._method.phases(build)
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(self._device))
         return training(
@@ -144,31 +164,37 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if y is None:
             raise DataError("A classifier requires y to be passed, but the target y is None.")
         if is_table(X):
-            checked: Any = validate_data(self, X, y, dtype=np.float32)
+            with refused(TABLE_ADVICE):
+                checked: Any = validate_data(self, X, y, dtype=np.float32)
             inputs, y = checked
         else:
             inputs = as_images(X)
             self.n_features_in_ = int(np.prod(inputs.shape[1:]))
-            if len(inputs) != len(y):
-                raise DataError(f"There are {len(inputs)} images and {len(y)} labels; give one for each.")
+            if len(inputs) != count(y):
+                raise DataError(f"There are {len(inputs)} images and {count(y)} labels; give one for each.")
         self.classes_, labels = as_classes(y)
         if len(self.classes_) < 2:
-            raise DataError("The labels hold one class; a classifier needs at least two.")
+            found = "one class" if len(labels) else "no class"
+            raise DataError(f"The labels hold {found}; a classifier needs at least two.")
         self.shape_: tuple[int, ...] = tuple(inputs.shape[1:])
         name = self.settings.model
-        self.model_ = ("mlp" if inputs.ndim == 2 else "convnet") if name == "auto" else name
+        self.model_ = self._usual_model() if name == "auto" else name
         return inputs, labels.astype(np.int64)
+
+    def _usual_model(self) -> str:
+        """convnet for images, unless they are too small to be pooled, and mlp for all else."""
+        return "convnet" if len(self.shape_) == 3 and min(self.shape_[:2]) >= SMALLEST else "mlp"
 
     def _auxiliary(self) -> str:
         name = self.settings.auxiliary
-        return ("mlp" if len(self.shape_) == 1 else "convnet") if name == "auto" else name
+        return self._usual_model() if name == "auto" else name
 
-    def _networks(self) -> Networks:
+    def _networks(self, alone: bool = False) -> Networks:
         shape = self.shape_ if len(self.shape_) == 1 else (self.shape_[2], *self.shape_[:2])
         model = self.model_ if isinstance(self.model, str) else self.model
         settings = self.settings
         return Networks(
-            model, self.features, shape, len(self.classes_), settings.seed, self._device, settings.compile
+            model, self.features, shape, len(self.classes_), settings.seed, self._device, settings.compile, alone
         )
 
     def _data(self, values: Tensor, labels: Tensor, rows: Tensor) -> LabelledData:
@@ -179,6 +205,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """Further examples with labels of the known classes, on the device."""
         values = on_device(self._as_fitted(examples[0]), self._device)
         labels = torch.from_numpy(self.class_numbers(examples[1])).to(self._device)
+        if len(values) != len(labels) or not len(labels):
+            raise DataError(
+                f"There are {len(values)} clean or watched examples and {len(labels)} labels of theirs; "
+                "give one for each, and at least one."
+            )
         return self._data(values, labels, torch.arange(len(labels), device=self._device))
 
     def _watcher(self, examples: tuple[Any, Any]) -> Any:
@@ -211,7 +242,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """P(class) of each example, columns in the order of ``classes_``."""
-        check_is_fitted(self, "networks_")
+        self._require_fit()
         inputs = self._as_fitted(X)
         if not len(inputs):
             return np.empty((0, len(self.classes_)))
@@ -223,12 +254,30 @@ class Classifier(ClassifierMixin, BaseEstimator):
             values = on_device(inputs[start : start + BLOCK], device)
             data = self._data(values, labels.to(device), torch.arange(len(values), device=device))
             parts.append(probabilities(target, data.in_order()))
-        return torch.cat(parts).double().cpu().numpy()
+        answers = torch.cat(parts).double().cpu().numpy()
+        lost = ~np.isfinite(answers).all(1)
+        if lost.any():
+            raise DataError(
+                f"Example {int(lost.argmax())} is so far from those trained on that it has no answer; "
+                "leave it out, or scale the columns."
+            )
+        return answers
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class of each example."""
-        check_is_fitted(self, "networks_")
+        self._require_fit()
         return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of labels that are foreseen."""
+        with refused("give as many labels as examples"):
+            return float(super().score(X, y, sample_weight))
+
+    def _require_fit(self) -> None:
+        try:
+            check_is_fitted(self, "networks_")
+        except NotFittedError as error:
+            raise NotTrainedError("This classifier is not fitted yet; call fit first.") from error
 
     def _target(self) -> nn.Module:
         """What was trained answers, whatever the settings say by now."""
@@ -239,7 +288,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _as_fitted(self, X: Any) -> np.ndarray:
         """Inputs of the shape that was trained on."""
         if len(self.shape_) == 1:
-            checked: Any = validate_data(self, X, dtype=np.float32, reset=False)
+            if getattr(X, "ndim", 2) == 1:
+                raise DataError("Reshape your data: one example is X.reshape(1, -1), one column X.reshape(-1, 1).")
+            with refused("give a table (examples, columns) of finite numbers, like that of the training"):
+                checked: Any = validate_data(self, X, dtype=np.float32, reset=False)
             return checked
         images = as_images(X)
         if images.shape[1:] != self.shape_:
@@ -252,7 +304,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         A label that was not trained on is an error, or with ``strangers`` −1.
         """
         known = {_word(value): k for k, value in enumerate(self.classes_.tolist())}
-        distinct, which = np.unique(np.asarray(labels), return_inverse=True)
+        with refused("give each example one label of the classes trained on"):
+            distinct, which = np.unique(column_or_1d(labels), return_inverse=True)
         numbers = np.array([known.get(_word(value), -1) for value in distinct.tolist()], np.int64)
         if not strangers and (numbers < 0).any():
             unknown = distinct[numbers < 0][0]
@@ -267,7 +320,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
         takes the example for another class, or with ``share`` it is among the worst of that share.
         """
-        check_is_fitted(self, "networks_")
+        self._require_fit()
         flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)
         named = {} if self.names_ is None else {"file": self.names_}
         return worst_first(
@@ -288,6 +341,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def evaluate(self, X: Any, y: Any) -> dict[str, float]:
         """Accuracy and cross-entropy against trusted labels."""
         p, at = self.predict_proba(X), self.class_numbers(y)
+        if len(p) != len(at) or not len(at):
+            raise DataError(f"There are {len(p)} examples and {len(at)} labels; give one for each, at least one.")
         given = p[np.arange(len(at)), at]
         return {
             "accuracy": float((p.argmax(1) == at).mean()),
@@ -297,8 +352,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def evaluate_issues(self, is_noise: Any, share: float | None = None) -> dict[str, float]:
         """How well the quality finds labels known to be wrong: True for each example that is."""
-        check_is_fitted(self, "networks_")
-        is_noise = np.asarray(is_noise, bool)
+        self._require_fit()
+        with refused("mark each example True or False"):
+            is_noise = as_bool(pa.chunked_array([pa.array(np.asarray(is_noise))]))
         if len(is_noise) != len(self.labels_):
             raise DataError(f"{len(is_noise)} marks for {len(self.labels_)} examples; give one for each.")
         flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)
@@ -318,7 +374,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def save(self, path: str | Path, *, overwrite: bool = True, also: Any = None) -> None:
         """Write the run folder, whole or not at all; ``also`` may add files before it appears."""
-        check_is_fitted(self, "networks_")
+        self._require_fit()
         classifier_folder.save(self, Path(path), overwrite=overwrite, also=also)
 
     @classmethod
@@ -359,13 +415,17 @@ def fit_together(
     runs take turns. A run gives what it would give alone. ``fitted`` is told of each as it is ready; where one
     cannot be trained, the others are, and then its error is raised.
     """
-    if not len(classifiers) == len(labels) == len(inputs) or not classifiers:
-        raise DataError("Give as many inputs and lists of labels as classifiers, and at least one.")
+    counts = {len(given) for given in (classifiers, inputs, labels, clean, hooks) if given is not None}
+    if counts != {len(classifiers)} or not classifiers:
+        raise DataError(
+            "Give as many inputs and lists of labels (and clean examples and hooks) as classifiers, at least one."
+        )
     device = resolve_device(classifiers[0].settings.device)
     held: dict[int, Tensor] = {}
     for X in inputs:
         if id(X) not in held:
-            held[id(X)] = on_device(np.asarray(X, np.float32) if is_table(X) else as_images(X), device)
+            with refused(TABLE_ADVICE):
+                held[id(X)] = on_device(np.asarray(X, np.float32) if is_table(X) else as_images(X), device)
     extra = clean or [None] * len(classifiers)
     runs = [
         clf.start(X, y, clean=c, watch=watch, resident=held[id(X)])

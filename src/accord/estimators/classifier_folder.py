@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import torch
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 import accord
 from accord.data.labelled import Scaling
-from accord.errors import AccordError, DataError
+from accord.errors import DataError
 from accord.estimators import run_folder as folder
 from accord.training import resolve_device
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="Classifier")
 KIND = "classifier"
 LABELS, THUMBS, NOISE = "labels.parquet", "worst.safetensors", "noise.safetensors"
+WIDEST = 1 << 14
+"""Bytes of a class's name that a run folder may ask for."""
 THUMBNAILS = 48
 """Images of the worst labels that a run keeps for its report."""
 
@@ -75,20 +76,8 @@ def _label_table(clf: Classifier) -> pa.Table:
 
 def load(cls: type[C], run: Path, model: Any, features: Any) -> C:
     config = folder.read_config(run, KIND)
-    try:
+    with folder.damage_named(run, own_model=model is not None):
         return _loaded(cls, run, config, model, features)
-    except AccordError:
-        raise
-    except DAMAGE as error:
-        words = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise DataError(f"'{run}' is damaged ({words[0]}); fit it again.") from error
-
-
-DAMAGE = (
-    *(KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OSError, OverflowError),
-    *(pa.ArrowException, SafetensorError),
-)
-"""What reading a run folder that was tampered with can raise."""
 
 
 def _loaded(cls: type[C], run: Path, config: dict[str, Any], model: Any, features: Any) -> C:
@@ -107,7 +96,7 @@ def _loaded(cls: type[C], run: Path, config: dict[str, Any], model: Any, feature
 
 def _restore_facts(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     """Classes, shape, scaling and the judgement of every label, each checked against the others."""
-    clf.classes_ = np.array(config["classes"]["values"], dtype=np.dtype(config["classes"]["type"]))
+    clf.classes_ = _classes(config["classes"])
     clf.shape_, clf.model_ = tuple(int(n) for n in config["shape"]), config["model"]
     clf.n_features_in_ = int(np.prod(clf.shape_))
     mean, std = (torch.tensor(config["scaling"][name], dtype=torch.float32) for name in ("mean", "std"))
@@ -116,14 +105,16 @@ def _restore_facts(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     clf.notes_ = dict(config["data"])
     names = ["given", "predicted", "label_quality", "is_issue", "part", "name"]
     table = folder.read_parquet(run / LABELS, names)
-    clf.labels_, clf.predicted_ = (np.asarray(table[name].cast(pa.int64())) for name in names[:2])
-    clf.label_quality_ = np.asarray(table["label_quality"].cast(pa.float32()))
-    clf.is_issue_ = np.asarray(table["is_issue"].cast(pa.bool_()))
-    clf.part_ = np.asarray(table["part"].cast(pa.int8()))
-    clf.names_ = None if table["name"].null_count else np.array(table["name"].to_pylist())
-    clf.history_ = folder.read_lines(run / folder.HISTORY)
+    kinds = (pa.int64(), pa.int64(), pa.float32(), pa.bool_(), pa.int8())
+    clf.labels_, clf.predicted_, clf.label_quality_, clf.is_issue_, clf.part_ = (
+        folder.column(table, name, kind, run / LABELS) for name, kind in zip(names, kinds, strict=False)
+    )
+    clf.names_ = None if table["name"].null_count else np.array(table["name"].cast(pa.string()).to_pylist())
+    clf.history_ = folder.read_history(run / folder.HISTORY, "accuracy")
     clf.n_iter_ = len(clf.history_)
-    clf.worst_images_ = _read_thumbnails(run / THUMBS, len(clf.labels_)) if len(clf.shape_) == 3 else None
+    clf.worst_images_ = (
+        _read_thumbnails(run / THUMBS, len(clf.labels_), clf.shape_) if len(clf.shape_) == 3 else None
+    )
     count = len(clf.classes_)
     used = np.concatenate([clf.labels_, clf.predicted_])
     sound = (
@@ -131,14 +122,27 @@ def _restore_facts(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
         and len(clf.shape_) in (1, 3)
         and min(clf.shape_) > 0
         and mean.shape == std.shape == (clf.shape_[-1],)
+        and bool(mean.isfinite().all() and std.isfinite().all() and (std > 0).all())
         and clf.noise_matrix_.shape == (count, count)
+        and clf.noise_matrix_.dtype.kind == "f"
         and len(used) > 0
         and 0 <= used.min() <= used.max() < count
-        and clf.history_ != []
-        and all({"phase", "epoch", "loss", "train_seconds"} <= set(record) for record in clf.history_)
     )
     if not sound:
         raise DataError(f"The files of '{run}' do not fit together; the folder is damaged, fit it again.")
+
+
+def _classes(stored: dict[str, Any]) -> np.ndarray:
+    """Distinct names or numbers, in order, in the type they had."""
+    kind, values = np.dtype(stored["type"]), stored["values"]
+    if kind.kind not in "biufUO" or kind.itemsize > WIDEST or not isinstance(values, list):
+        raise ValueError(f"classes of type {kind}")
+    if not all(isinstance(value, str | int | float) for value in values):
+        raise ValueError("a class is neither a name nor a number")
+    classes = np.array(values, dtype=kind)
+    if not np.array_equal(np.unique(classes), classes):
+        raise ValueError("the classes are not distinct and in order")
+    return classes
 
 
 def _restore_networks(clf: Classifier, run: Path, roles: list[str]) -> None:
@@ -154,10 +158,11 @@ def _restore_networks(clf: Classifier, run: Path, roles: list[str]) -> None:
         network.requires_grad_(False).eval()
 
 
-def _read_thumbnails(path: Path, examples: int) -> tuple[np.ndarray, np.ndarray]:
+def _read_thumbnails(path: Path, examples: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     tensors = load_file(path)
     at, pixels = tensors["index"], tensors["pixels"]
-    fits = at.ndim == 1 and pixels.ndim == 4 and len(at) == len(pixels) and pixels.shape[3] in (1, 3, 4)
+    fits = at.ndim == 1 and pixels.shape == (len(at), *shape) and shape[2] in (1, 3, 4)
+    fits = fits and at.dtype == np.int64 and pixels.dtype == np.float32 and bool(np.isfinite(pixels).all())
     if not fits or (len(at) and not 0 <= at.min() <= at.max() < examples):
         raise DataError(f"'{path}' does not hold the run's worst images; fit it again.")
     return at, pixels

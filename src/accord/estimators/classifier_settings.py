@@ -25,8 +25,8 @@ class ClassifierSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
 
     model: str = "auto"
-    """mlp, convnet, resnet32 or inception; auto takes mlp for tables and convnet for images; in Python also any
-    torch module, or a callable (shape, classes) -> module."""
+    """mlp, convnet, resnet32 or inception; auto takes mlp for tables and convnet for images (mlp where they are
+    smaller than 4 pixels); in Python also any torch module, or a callable (shape, classes) -> module."""
     method: str = "deca-p"
     """The training method: normal, ensemble, mw-net, itlm, deca or deca-p."""
     epochs: int = Field(default=60, ge=1)

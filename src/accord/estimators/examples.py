@@ -2,26 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
-from accord.errors import DataError
+from accord.errors import AccordError, DataError
 
 CHANNELS = (1, 3, 4)
 
 
+class WrongKindError(DataError, TypeError):
+    """Values of a kind that cannot be numbers or labels; scikit-learn wants a TypeError."""
+
+
+class NotTrainedError(AccordError, NotFittedError):
+    """Asked before it was trained; scikit-learn wants its own error."""
+
+
+@contextmanager
+def refused(advice: str) -> Iterator[None]:
+    """Whatever numpy and scikit-learn refuse is refused in one sentence, which ends in what to do."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused
+            yield
+    except AccordError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:
+        reason = str(error).strip().splitlines()[0].split(". ")[0].rstrip(".:")
+        kind = WrongKindError if isinstance(error, TypeError) else DataError
+        raise kind(f"{reason[:1].upper()}{reason[1:]}; {advice}.") from error
+
+
+def count(labels: Any) -> int:
+    """How many there are; a thing without a length is one."""
+    try:
+        return len(labels)
+    except TypeError:
+        return 1
+
+
+def refuse_other_than_pairs(**given: Any) -> None:
+    """Further examples come as (inputs, labels), if they come."""
+    for name, examples in given.items():
+        if examples is not None and not (isinstance(examples, tuple | list) and len(examples) == 2):
+            raise DataError(f"'{name}' is not a pair; give {name}=(inputs, labels).")
+
+
 def is_table(values: Any) -> bool:
+    """Whether rows of numbers were given, and not images; a list is known by its first element."""
+    if isinstance(values, list | tuple) and values:
+        try:
+            return np.ndim(values[0]) < 2
+        except ValueError:  # rows of different lengths
+            return True
     return getattr(values, "ndim", 2) <= 2
 
 
 def as_images(values: Any) -> np.ndarray:
     """(N, height, width, channels), bytes as they are and other numbers as float32."""
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    with refused("images of one size want to be one array of numbers"):
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     if array.ndim == 3:
         array = array[..., None]
     elif array.ndim == 4 and array.shape[3] not in CHANNELS and array.shape[1] in CHANNELS:
@@ -31,19 +78,27 @@ def as_images(values: Any) -> np.ndarray:
             f"Inputs of shape {array.shape} are neither a table (examples, columns) nor images "
             "(examples, height, width[, channels]) of 1, 3 or 4 channels."
         )
+    if 0 in array.shape[1:]:
+        raise DataError(f"Images of shape {array.shape[1:]} have no pixels; give images of at least one.")
     if array.dtype == np.uint8:
         return np.ascontiguousarray(array)
-    array = np.ascontiguousarray(array, np.float32)
-    if not np.isfinite(array).all():
-        raise DataError("Some pixels are NaN or infinity; leave those images out.")
+    with refused("images are numbers"):
+        array = np.ascontiguousarray(array, np.float32)
+    broken = ~np.isfinite(array).all((1, 2, 3))
+    if broken.any():
+        raise DataError(
+            f"{int(broken.sum())} images, the first of them number {int(broken.argmax())}, have pixels that are "
+            "NaN, infinity or too large for float32; leave them out."
+        )
     return array
 
 
 def as_classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """The distinct labels, sorted, and the number of each example's."""
-    labels = column_or_1d(labels, warn=True)
-    check_classification_targets(labels)
-    return np.unique(labels, return_inverse=True)
+    with refused("give each example one label, a word or a whole number"):
+        labels = column_or_1d(labels, warn=True)
+        check_classification_targets(labels)
+        return np.unique(labels, return_inverse=True)
 
 
 def on_device(values: np.ndarray, device: torch.device) -> Tensor:

@@ -16,8 +16,8 @@ from accord.errors import SettingError
 
 def flag_share(quality: np.ndarray, share: float) -> np.ndarray:
     """True for the given share of lowest quality."""
-    if not 0 <= share <= 1:
-        raise SettingError(f"A share of {share:g} makes no sense: give a number from 0 to 1.")
+    if not isinstance(share, int | float | np.number) or not 0 <= share <= 1:
+        raise SettingError(f"A share of {share} makes no sense: give a number from 0 to 1.")
     flagged = np.zeros(len(quality), bool)
     flagged[np.argsort(quality, kind="stable")[: round(share * len(quality))]] = True
     return flagged

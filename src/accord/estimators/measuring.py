@@ -90,8 +90,10 @@ def measure_issues(truth: MatchedPairs, clicks: Clicks, quality: np.ndarray, fla
         raise DataError("No pair of the truth is a click of the log; are these the same ids?")
     noise, at = as_bool(table["is_noise"])[known], at[known]
     popularity = np.bincount(clicks.items)[clicks.items[at]].astype(float)
-    kinds = np.asarray(table["kind"].to_pylist())[known] if "kind" in table.column_names else "noise"
-    kinds = np.where(noise, kinds, "clean")
+    kinds = ["noise"] * len(table)
+    if "kind" in table.column_names:
+        kinds = ["noise" if kind is None else str(kind) for kind in table["kind"].to_pylist()]
+    kinds = np.where(noise, np.asarray(kinds)[known], "clean")
     return {
         **detection_metrics(quality[at], noise),
         **flag_metrics(flagged[at], noise),

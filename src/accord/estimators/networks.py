@@ -29,6 +29,8 @@ class Networks:
     seed: int
     device: torch.device
     compiled: bool = False
+    alone: bool = False
+    """Whether some step has a single example."""
     _width: int | None = None
 
     def __call__(self, role: str, model: str | None = None) -> nn.Module:
@@ -55,7 +57,7 @@ class Networks:
             try:
                 return CLASSIFIERS[model](self.shape, self.classes)
             except ValueError as error:
-                raise SettingError(f"Model '{model}' cannot take these examples: {error}.") from error
+                raise SettingError(f"Model '{model}' cannot take these examples: {error}; use mlp.") from error
         if isinstance(model, nn.Module):
             network = copy.deepcopy(model)
             for layer in network.modules():
@@ -90,16 +92,21 @@ class Networks:
         return self._width
 
     def _look(self, model: Any) -> int:
-        """One look at an example of nought: the width of the features, and whether the model can serve at all."""
+        """One look at an example of nought: the width of the features, and whether the model can serve at all.
+
+        A model that must learn from one example at a time is looked at in training: most norms cannot.
+        """
         name = model if isinstance(model, str) else type(model).__name__
         with seeded(self.seed, "look"), torch.no_grad():
-            network = self._classifier(model).eval()
+            network = self._classifier(model).train(self.alone)
             try:
                 features, logits = network.outputs(torch.zeros(1, *self.shape))  # pyright: ignore
             except (RuntimeError, ValueError, TypeError) as error:
-                reason = str(error).strip().splitlines()[0]
+                reason = str(error).strip().splitlines()[0].rstrip(".")
+                what = "a step of one example" if self.alone else "examples"
                 raise SettingError(
-                    f"Model '{name}' cannot take examples of shape {self.shape}: {reason}."
+                    f"Model '{name}' cannot take {what} of shape {self.shape}: {reason}; "
+                    + ("use more examples a step." if self.alone else "use a model made for them.")
                 ) from error
         if logits.shape != (1, self.classes):
             raise SettingError(f"The model gives {logits.shape[-1]} logits for {self.classes} classes.")

@@ -15,13 +15,20 @@ from accord.data.clicks import Clicks, match_pairs, pair_keys
 from accord.data.ids import Ids
 from accord.data.interactions import Interactions
 from accord.data.reading import Columns
-from accord.errors import DataError
+from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
 
 PAIR_BLOCK = 1 << 18
 """Pairs scored at a time."""
 TRAIN, VALID, VALID_FILE, SEEN = range(4)
 """Parts of the log: trained on, held out of it for choosing the epoch, from a validation file, or only seen."""
+
+
+def whole_k(k: Any) -> int:
+    """The length of a list, or an error."""
+    if not isinstance(k, int | np.integer) or k < 1:
+        raise SettingError(f"k is {k}; ask for a whole number of items, at least one.")
+    return int(k)
 
 
 def over_pairs(score: Callable[[Tensor, Tensor], Tensor], users: np.ndarray, items: np.ndarray) -> np.ndarray:

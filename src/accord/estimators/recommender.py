@@ -15,11 +15,11 @@ from torch import Tensor, nn
 import accord
 from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import Interactions, PairBatch
-from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import run_folder as folder
 from accord.estimators.issues import flag_share, worst_first
+from accord.estimators.limits import require_disk, require_memory
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.estimators.parts import (
     SEEN,
@@ -28,6 +28,7 @@ from accord.estimators.parts import (
     VALID_FILE,
     clicks_from,
     over_pairs,
+    whole_k,
     with_popularity_for_cold_users,
     with_seen,
     with_validation,
@@ -103,11 +104,16 @@ class Recommender:
         self._take_log(clicks, valid, seen)
         self.__dict__.pop("_cache", None)
         device = resolve_device(self.settings.device)
+        need = self.settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
+        advice = "use fewer dims, a smaller batch size, or a machine with more"
+        require_memory(need, device, "Training this log", advice)
         training = self._interactions(self.part_ == TRAIN, device)
         task, watched = self._validation_task(training), self._watched_task(watch, training)
         kept_in = checkpoint_of(
             checkpoint, self.settings.model_dump_json(), self.clicks_.keys, self.part_, len(self.user_ids_)
         )
+        if kept_in is not None:
+            require_disk(need, kept_in.path, "A checkpoint of this training")
         phases = self.settings.make_method().phases(lambda role, model=None: self._build(role, model, training))
         self.history_: list[EpochRecord] = train(
             phases,
@@ -121,7 +127,7 @@ class Recommender:
         kept = {role: phase.networks[role] for phase in phases for role in phase.kept}
         self.networks_ = {role: net.to("cpu") for role, net in kept.items() if role != "prior"}
         self._judge_clicks()
-        if kept_in is not None:
+        if kept_in is not None and not isinstance(checkpoint, Checkpoint):
             kept_in.remove()
         return self
 
@@ -185,6 +191,8 @@ class Recommender:
         pairs = match_pairs(watch, self.user_ids_, self.item_ids_)
         seen = [training, self._interactions(self.part_ != TRAIN, training.device)]
         users, items = pairs.users[pairs.known], pairs.items[pairs.known]
+        if not len(users):
+            raise DataError("No pair to watch has a known user and item; are these the same ids as in the log?")
         return RankingTask.from_pairs(users, items, seen, max_users=self.settings.valid_users)
 
     def _build(self, role: str, model: str | None, training: Interactions) -> nn.Module:
@@ -264,8 +272,7 @@ class Recommender:
         ``items`` narrows the choice to a subset of the catalogue.
         """
         self._require_fit()
-        if k < 1:
-            raise SettingError(f"k is {k}; ask for at least one item.")
+        k = whole_k(k)
         codes = self.user_ids_.require(users)
         allowed = None if items is None else torch.from_numpy(self.item_ids_.require(items))
         seen = self._seen() if exclude_seen else None
@@ -318,6 +325,7 @@ class Recommender:
     def similar_items(self, items: Any, k: int = 10) -> pa.Table:
         """The k items with the closest vectors (cosine): item, rank, similar_item, score."""
         self._require_fit()
+        k = whole_k(k)
         codes = self.item_ids_.require(items)
         if not hasattr(self._target, "item_vectors"):
             raise AccordError("This model has no item vectors: give it a method item_vectors().")
@@ -349,9 +357,14 @@ class Recommender:
     def evaluate_users(self, truth: Any, k: Sequence[int] = (5, 20), **columns: str | None) -> Ranked:
         """What `evaluate` averages: the metrics of each user."""
         self._require_fit()
+        depths = [whole_k(depth) for depth in (k if np.iterable(k) else [k])]
+        if not depths:
+            raise SettingError("No k was given; ask for the metrics of at least one length of list.")
         pairs = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
         strangers = self.settings.cold_users == "popularity"
-        return measure_ranking(self._scorer(), pairs, self.user_ids_, self._seen(), self._training(), k, strangers)
+        return measure_ranking(
+            self._scorer(), pairs, self.user_ids_, self._seen(), self._training(), depths, strangers
+        )
 
     def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
         """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
@@ -379,15 +392,16 @@ class Recommender:
         """Read a run folder; a run of your own model needs ``model``, its factory."""
         run = Path(path)
         config = folder.read_config(run, "recommender")
-        settings = dict(config["settings"])
-        if settings["model"] == "custom" and model is None:
-            raise DataError(
-                f"'{run}' holds a model of your own; pass its factory: Recommender.load(path, model=…)."
-            )
-        name = settings.pop("model")
-        rec = cls(model=model if name == "custom" and model is not None else name, **settings)
-        rec._restore(run, config)
-        return rec
+        with folder.damage_named(run, own_model=model is not None):
+            settings = dict(config["settings"])
+            name = settings.pop("model")
+            if name == "custom" and model is None:
+                raise DataError(
+                    f"'{run}' holds a model of your own; pass its factory: Recommender.load(path, model=…)."
+                )
+            rec = cls(model=model if name == "custom" and model is not None else name, **settings)
+            rec._restore(run, config)
+            return rec
 
     def _config(self) -> dict[str, Any]:
         columns = self.columns_
@@ -419,12 +433,14 @@ class Recommender:
 
     def _restore(self, run: Path, config: dict[str, Any]) -> None:
         self.user_ids_, self.item_ids_ = folder.read_ids(run / folder.IDS)
-        self.columns_ = Columns(**config["columns"])
-        self.notes_, self.threshold_ = config["log"], float(config["threshold"])
-        names = ["user", "item", "count", "part", "label_quality"] + (["time"] if self.columns_.time else [])
-        table = folder.read_parquet(run / folder.CLICKS, names)
+        self.columns_ = folder.read_columns(config["columns"])
+        self.notes_, self.threshold_ = folder.read_notes(config["log"]), float(config["threshold"])
+        table = folder.read_clicks(run / folder.CLICKS, timed=self.columns_.time is not None)
         self.clicks_ = clicks_from(table, self.user_ids_, self.item_ids_, self.columns_)
         self.part_, self.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
+        fits = len(self.clicks_) == self.part_.size and (np.diff(self.clicks_.keys) > 0).all()
+        if not fits or not (self.part_ == TRAIN).any():
+            raise DataError(f"The clicks of '{run}' are not in order; the folder is damaged, fit it again.")
         noise_model = self.settings.noise_model
         models = {"noise_dp": noise_model, "noise_dn": noise_model}
         if self.settings.method == "popularity":
@@ -434,7 +450,9 @@ class Recommender:
         folder.read_weights(run / folder.WEIGHTS, self.networks_)
         for network in self.networks_.values():
             network.requires_grad_(False).eval()
-        self.history_ = folder.read_lines(run / folder.HISTORY)
+        self.history_ = folder.read_history(run / folder.HISTORY, "ndcg@20")
+        if not isinstance(self._target, PairModel):
+            raise DataError(f"'{run}' names no network that answers; the folder is damaged, fit it again.")
 
     @property
     def metrics_(self) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 from safetensors import SafetensorError
@@ -17,32 +20,73 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from accord.data.ids import Ids
-from accord.errors import DataError
+from accord.data.reading import Columns, read_parquet_file
+from accord.errors import AccordError, DataError
 
 FORMAT = 1
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
+LAST_PART = 3
+DAMAGE = (
+    *(KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OSError, OverflowError),
+    *(MemoryError, AssertionError, pa.ArrowException, SafetensorError),
+)
+"""What reading a run folder that was tampered with can raise."""
 
 
 @contextmanager
 def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """A fresh folder beside ``path`` that takes its place when the block succeeds, and vanishes if not."""
+    recover(path)
     check_free(path, overwrite=overwrite)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.mkdir()
+    draft, old = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("tmp", "old"))
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.mkdir()
         yield draft
+        _flush(draft)
         if path.exists():
-            old = path.with_name(f".{path.name}.{os.getpid()}.old")
-            path.rename(old)
-            draft.rename(path)
-            shutil.rmtree(old)
-        else:
-            draft.rename(path)
+            path.rename(old)  # whoever is killed here leaves a folder that `recover` puts back
+        draft.rename(path)
+    except (OSError, SafetensorError, pa.ArrowException) as error:
+        if old.exists() and not path.exists():
+            old.rename(path)
+        raise DataError(f"'{path}' cannot be written: {error}; nothing was changed.") from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _flush(folder: Path) -> None:
+    """Wait until the files of a folder are on the disk."""
+    for path in folder.iterdir():
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+
+
+def recover(path: Path) -> None:
+    """Put back a run folder whose replacement was killed between two renames, and clear what others left."""
+    if not path.parent.is_dir():
+        return
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
+        owner, _, end = left.name.removeprefix(f".{path.name}.").partition(".")
+        if end not in ("tmp", "old") or not owner.isdigit() or _alive(int(owner)):
+            continue
+        if end == "old" and not path.exists():
+            left.rename(path)
+        else:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def check_free(path: Path, *, overwrite: bool = False) -> None:
@@ -55,6 +99,27 @@ def check_free(path: Path, *, overwrite: bool = False) -> None:
         raise DataError(f"'{path}' exists and is no run folder, so it is left alone; choose another place.")
 
 
+@contextmanager
+def damage_named(run: Path, *, own_model: bool) -> Iterator[None]:
+    """Whatever goes wrong with a folder that was tampered with becomes one sentence that names it.
+
+    What is wrong with a model of the person's own is said as it is.
+    """
+    try:
+        yield
+    except AccordError as error:
+        if own_model or str(run) in str(error):
+            raise
+        raise DataError(f"'{run}' is damaged ({str(error).rstrip('.')}); fit it again.") from error
+    except DAMAGE as error:
+        raise DataError(f"'{run}' is damaged ({_first_line(error)}); fit it again.") from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()[:1] or [type(error).__name__]
+    return lines[0][:300].rstrip(".")
+
+
 def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
@@ -65,6 +130,7 @@ def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
 
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
     """The settings of a run, checked to be one of ours."""
+    recover(folder)
     if not (folder / CONFIG).is_file():
         raise DataError(f"'{folder}' is no run folder: it has no {CONFIG}; make one with `accord fit`.")
     config = read_json(folder / CONFIG)
@@ -76,15 +142,47 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"'{path}' cannot be read as JSON: {error}.") from error
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-    except (OSError, ValueError) as error:
+        return [_record(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"'{path}' cannot be read as JSON lines: {error}.") from error
+
+
+def _record(line: str) -> dict[str, Any]:
+    record = json.loads(line)
+    if not isinstance(record, dict):
+        raise ValueError("a line is no record with names")
+    return record
+
+
+def read_history(path: Path, metric: str) -> list[dict[str, Any]]:
+    """The records of a training, each with what is read of it later; where it was validated, by this metric."""
+    history = read_lines(path)
+    for k, record in enumerate(history):
+        measured = record.get("valid", {metric: 0.0})
+        sound = (
+            isinstance(record.get("phase"), str)
+            and type(record.get("epoch")) is int
+            and 0 <= record["epoch"] <= 1 << 32
+            and all(_is_number(record.get(name)) for name in ("loss", "train_seconds", "valid_seconds"))
+            and isinstance(measured, dict)
+            and metric in measured
+            and all(_is_number(value) for value in measured.values())
+        )
+        if not sound:
+            raise DataError(f"'{path}' has no sound record of an epoch in line {k + 1}; fit the run again.")
+    if not history:
+        raise DataError(f"'{path}' holds no record of the training; fit the run again.")
+    return history
+
+
+def _is_number(value: Any) -> bool:
+    return (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < 1 << 53)
 
 
 def kept_epochs(history: list[dict[str, Any]], restore: str) -> dict[str, dict[str, Any]]:
@@ -109,18 +207,73 @@ def write_ids(path: Path, users: Ids, items: Ids) -> None:
 
 def read_ids(path: Path) -> tuple[Ids, Ids]:
     table = read_parquet(path, ["users", "items"])
-    return Ids(table["users"].combine_chunks().flatten(), "user"), Ids(
-        table["items"].combine_chunks().flatten(), "item"
-    )
+    users, items = (_id_list(table[name], path) for name in ("users", "items"))
+    return Ids(users, "user"), Ids(items, "item")
+
+
+def _id_list(column: pa.ChunkedArray, path: Path) -> pa.Array:
+    kind = column.type
+    sound = len(column) == 1 and pa.types.is_list(kind) and kind.value_type in (pa.string(), pa.int64())
+    ids = column.chunk(0).flatten() if sound else pa.nulls(1)
+    if ids.null_count or not len(ids):
+        raise DataError(f"'{path}' does not hold the ids of this run; fit it again.")
+    return ids
 
 
 def read_parquet(path: Path, names: list[str]) -> pa.Table:
     try:
-        return pyarrow.parquet.read_table(path, columns=names)
-    except (pa.ArrowException, OSError, KeyError) as error:
+        return read_parquet_file(path, names)
+    except DataError as error:
         raise DataError(
             f"'{path}' cannot be read as a table with {', '.join(names)}; fit the run again."
         ) from error
+
+
+def column(table: pa.Table, name: str, kind: pa.DataType, path: Path) -> np.ndarray:
+    """A column without gaps, as an array of one type."""
+    try:
+        if not table[name].null_count:
+            return np.asarray(table[name].cast(kind))
+    except pa.ArrowException as error:
+        raise DataError(f"Column '{name}' of '{path}' is of type {table[name].type}; fit the run again.") from error
+    raise DataError(f"Column '{name}' of '{path}' has gaps; fit the run again.")
+
+
+def read_clicks(path: Path, *, timed: bool) -> pa.Table:
+    """The clicks of a recommender's run, each column without gaps and of its own type."""
+    kinds = {"user": pa.int32(), "item": pa.int32(), "count": pa.int64(), "part": pa.int8()}
+    kinds |= {"label_quality": pa.float32()}
+    table = read_parquet(path, [*kinds, *(["time"] if timed else [])])
+    columns: dict[str, Any] = {name: column(table, name, kind, path) for name, kind in kinds.items()}
+    if columns["part"].size and not 0 <= columns["part"].min() <= columns["part"].max() <= LAST_PART:
+        raise DataError(f"'{path}' has clicks of a part that is none; fit the run again.")
+    if timed:
+        kind = table["time"].type
+        if table["time"].null_count or not (
+            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
+        ):
+            raise DataError(f"Column 'time' of '{path}' does not hold times; fit the run again.")
+        columns["time"] = table["time"]
+    return pa.table(columns)
+
+
+def read_columns(stored: Any) -> Columns:
+    """The names of the log's columns, as a run's settings hold them."""
+    columns = Columns(**stored)
+    names = [columns.user, columns.item, *([] if columns.time is None else [columns.time])]
+    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ValueError("the columns are not two or three names")
+    return columns
+
+
+def read_notes(stored: Any) -> dict[str, Any]:
+    """What was counted when the log was read."""
+    if not isinstance(stored, dict) or not isinstance(stored.get("split"), str):
+        raise ValueError("nothing is said of the log")
+    counts = ("clicks", "merged", "users", "items", "train", "valid")
+    if not all(type(stored.get(name)) is int for name in counts):
+        raise ValueError("the counts of the log are not whole numbers")
+    return stored
 
 
 def write_weights(path: Path, networks: dict[str, nn.Module]) -> None:
@@ -139,6 +292,9 @@ def read_weights(path: Path, networks: dict[str, nn.Module]) -> None:
         for role, network in networks.items():
             prefix = f"{role}."
             network.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
-    except (SafetensorError, RuntimeError, OSError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise DataError(f"'{path}' does not hold the weights of this run ({reason}); fit it again.") from error
+            if not all(p.isfinite().all() for p in network.parameters()):
+                raise ValueError(f"some of {role} are not finite")
+    except DAMAGE as error:
+        raise DataError(
+            f"'{path}' does not hold the weights of this run ({_first_line(error)}); fit it again."
+        ) from error

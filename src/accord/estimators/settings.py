@@ -96,6 +96,15 @@ class RecommenderSettings(BaseModel):
             seed=self.seed,
         )
 
+    def memory_need(self, n_users: int, n_items: int, n_clicks: int) -> int:
+        """Bytes that training takes, roughly: the networks with their moments, a step's batch, and the clicks."""
+        dims = self.dims or (64 if self.model == "lightgcn" else 32)
+        wide = 5 * dims if self.model == "neumf" else dims
+        networks = {"deca": 4, "deca-p": 4, "ensemble": 2}.get(self.method, 1)
+        batch = min(self.batch_size, n_clicks)
+        numbers = (n_users + n_items) * wide * networks * 4 + batch * wide * networks * 12
+        return 4 * numbers + 60 * n_clicks
+
     def make_method(self) -> Method:
         return make_method(
             self.method,

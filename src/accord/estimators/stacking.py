@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from accord.data.clicks import Clicks, load_clicks
-from accord.data.interactions import Interactions
-from accord.errors import SettingError
+from accord.data.interactions import NO_NEGATIVE, Interactions
+from accord.errors import AccordError, DataError, SettingError
+from accord.estimators.limits import free_memory
 from accord.estimators.parts import TRAIN
 from accord.estimators.recommender import Recommender
 from accord.estimators.settings import RecommenderSettings
@@ -44,11 +44,8 @@ def stack_size(settings: RecommenderSettings, n_users: int, n_items: int) -> int
     wide = 5 * dims if settings.model == "neumf" else dims
     numbers = (n_users + n_items) * wide * NETWORKS * 5 + settings.batch_size * wide * NETWORKS * 12
     device = resolve_device(settings.device)
-    if device.type == "cuda":
-        free, most = torch.cuda.mem_get_info(device)[0], ON_GPU
-    else:
-        free, most = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), ON_CPU
-    return int(max(1, min(most, SHARE * free // (4 * numbers))))
+    most = ON_GPU if device.type == "cuda" else ON_CPU
+    return int(max(1, min(most, SHARE * free_memory(device) // (4 * numbers))))
 
 
 NETWORKS = 4
@@ -57,6 +54,8 @@ NETWORKS = 4
 
 def can_stack(recommenders: Sequence[Recommender]) -> bool:
     """Whether these can be trained as one: one architecture and method, alike but for what may differ."""
+    if not recommenders:
+        return False
     first = recommenders[0].settings
     if first.method not in METHODS or RECOMMENDERS.get(first.model) not in STACKS:
         return False
@@ -87,21 +86,27 @@ def fit_stacked(
     *,
     hooks: Sequence[Hook | None] | None = None,
     judge: bool = True,
+    failed: Callable[[int, AccordError], None] | None = None,
 ) -> list[Recommender]:
     """Fit several recommenders as one program, on one log or on logs of one size; each ends as it would alone.
 
-    Without ``judge`` the clicks are not judged: enough for a search, which reads the history alone.
+    Without ``judge`` the clicks are not judged: enough for a search, which reads the history alone. A run that
+    diverges leaves the stack and the others go on; ``failed`` is told of it, or its error is raised at the end.
     """
+    each = [sources] * len(recommenders) if isinstance(sources, Source) else list(sources)
+    told = hooks or [None] * len(recommenders)
+    if not recommenders or not len(recommenders) == len(each) == len(told):
+        raise DataError("Give as many sources (and hooks) as recommenders, and at least one.")
     if not can_stack(recommenders):
         raise SettingError(
             f"These recommenders cannot be stacked; they may differ in {', '.join(sorted(MAY_DIFFER))}."
         )
-    each = [sources] * len(recommenders) if isinstance(sources, Source) else list(sources)
     device = resolve_device(recommenders[0].settings.device)
     taken = _Taken(device)
-    told = hooks or [None] * len(recommenders)
     runs = [taken.run(rec, source, hook) for rec, source, hook in zip(recommenders, each, told, strict=True)]
     first = recommenders[0].settings
+    if not all(run.data.drawn_in_an_epoch for run in runs):
+        raise DataError(NO_NEGATIVE)
     if len({(run.data.drawn_in_an_epoch, run.data.n_users, run.data.n_items) for run in runs}) > 1:
         raise StackError("The training parts of these runs differ in size; give a validation file to share.")
     if len({id(run.data) for run in runs}) > 1 and "lightgcn" in (first.model, first.auxiliary, first.noise_model):
@@ -122,12 +127,20 @@ def fit_stacked(
     method = make_method(first.method, denoising, first.auxiliary, ramp_epochs=first.ramp_epochs, **values)
     phases = method.phases(build)
     train_stacked(phases, stacks, [*settings, *values.values()], runs, _measure)
+    errors: list[tuple[int, AccordError]] = []
     for r, (rec, run) in enumerate(zip(recommenders, runs, strict=True)):
+        if run.error is not None:
+            errors.append((r, run.error))
+            continue
         kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
         rec.history_ = run.history
         rec.networks_ = {role: s.everyone[r].to("cpu") for role, s in kept.items() if role != "prior"}
         if judge:
             rec._judge_clicks()
+    for r, error in errors:
+        if failed is None:
+            raise error
+        failed(r, error)
     return list(recommenders)
 
 

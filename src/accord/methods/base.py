@@ -121,9 +121,18 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
     """Moments and counters put back."""
     parameters = [p for group in optimiser.param_groups for p in group["params"]]
     on_device = any(group.get("capturable", False) for group in optimiser.param_groups)
+    names: dict[str, set[str]] = {}
+    for key in tensors:
+        k, _, name = key.partition(" ")
+        names.setdefault(k, set()).add(name)
+    if len({frozenset(own) for own in names.values()}) > 1:
+        raise ValueError("some moments are missing")
     for key, tensor in tensors.items():
         k, _, name = key.partition(" ")
         parameter = parameters[int(k)]
+        wanted = () if name == "step" else parameter.shape
+        if tensor.shape != wanted or not tensor.is_floating_point():  # a fused step would write beyond it
+            raise ValueError(f"the moment '{key}' does not fit its parameter")
         counter = name == "step" and not (on_device or parameter.is_cuda)
         optimiser.state[parameter][name] = tensor.clone() if counter else tensor.to(parameter.device, copy=True)
 

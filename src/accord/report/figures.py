@@ -25,7 +25,9 @@ def figure(path: Path, size: tuple[float, float] = SIZE, columns: int = 1) -> It
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    with matplotlib.rc_context({"svg.hashsalt": "accord", "font.size": 9, "axes.spines.top": False}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": "accord", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+    ):
         made, axes = pyplot.subplots(1, columns, figsize=(size[0] * columns, size[1]), squeeze=False)
         yield axes[0]
         made.tight_layout()
@@ -79,8 +81,8 @@ def draw_bars(
         means, stds = zip(*[one[bar] for one in groups.values() if bar in one], strict=True)
         axes.bar(at, means, width * 0.94, yerr=stds, label=bar, color=colour, error_kw={"linewidth": 0.8})
     axes.set_xticks(range(len(groups)), list(groups))
-    axes.set(xlabel=labels[0], ylabel=labels[1], title=title)
-    axes.legend(frameon=False, fontsize=8)
+    axes.set(xlabel=labels[0], ylabel=labels[1], title=title, ylim=(0, axes.get_ylim()[1] * 1.12))
+    axes.legend(frameon=False, fontsize=8, ncols=len(bars), loc="upper center")
 
 
 def _colours(count: int) -> list[str]:

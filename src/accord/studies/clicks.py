@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import nan
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as parquet
 from accord.data.benchmarks import Benchmark
 from accord.data.clicks import load_clicks
 from accord.data.reading import open_table
-from accord.errors import SettingError
+from accord.errors import AccordError, SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import kept_epochs
 from accord.estimators.stacking import Source, StackError, can_stack, fit_stacked, stack_size
@@ -98,15 +99,21 @@ class Comparison(Study):
     def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
         pairs, noise = sort_truths(self.truths)
         settings, method = [self.settings_of(*cell) for cell in cells], cells[0].method
-        for cell, rec, materials in zip(cells, *self._fitted(settings, method, hooks, noise), strict=True):
-            keep(cell, self._measured(rec, materials, pairs, folder / f"{cell.name}.parquet", method))
+        recommenders, every, errors = self._fitted(settings, method, hooks, noise)
+        for k, (cell, rec, materials) in enumerate(zip(cells, recommenders, every, strict=True)):
+            if k not in errors:
+                keep(cell, self._measured(rec, materials, pairs, folder / f"{cell.name}.parquet", method))
+        for error in errors.values():  # after the others are kept
+            raise error
 
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
     ) -> list[float]:
-        recommenders, _ = self._fitted(settings, method, hooks, None, judge=False)
-        kept = [kept_epochs(rec.history_, rec.settings.restore) for rec in recommenders]
-        return [validation_value(phases, self.validation_metric) for phases in kept]
+        recommenders, _, errors = self._fitted(settings, method, hooks, None, judge=False)
+        return [nan if k in errors else self._value(rec) for k, rec in enumerate(recommenders)]
+
+    def _value(self, rec: Recommender) -> float:
+        return validation_value(kept_epochs(rec.history_, rec.settings.restore), self.validation_metric)
 
     def _fitted(
         self,
@@ -115,8 +122,9 @@ class Comparison(Study):
         hooks: Sequence[Hook | None],
         noise: Any,
         judge: bool = True,
-    ) -> tuple[list[Recommender], list[Materials]]:
-        """Recommenders of one method, fitted as one stack where they can be."""
+    ) -> tuple[list[Recommender], list[Materials], dict[int, AccordError]]:
+        """Recommenders of one method, fitted as one stack where they can be; and those that diverged."""
+        errors: dict[int, AccordError] = {}
         recommenders = [Recommender(**one) for one in settings]
         by_seed = {seed: self._materials(method, seed, noise) for seed in {int(one["seed"]) for one in settings}}
         if not self.inject:  # one log for all seeds
@@ -125,13 +133,14 @@ class Comparison(Study):
         sources = [self._source(one) for one in materials]
         if len(recommenders) > 1 and can_stack(recommenders):
             try:
-                return fit_stacked(recommenders, sources, hooks=hooks, judge=judge), materials
+                fit_stacked(recommenders, sources, hooks=hooks, judge=judge, failed=errors.__setitem__)
+                return recommenders, materials, errors
             except StackError:  # their training parts differ in what a stack must share
                 recommenders = [Recommender(**one) for one in settings]
         for rec, source, hook in zip(recommenders, sources, hooks, strict=True):
             given = source._asdict()
             rec.fit(given.pop("log"), hook=hook, **given.pop("columns"), **given)
-        return recommenders, materials
+        return recommenders, materials, errors
 
     def _source(self, materials: Materials) -> Source:
         columns = self.columns if materials.log is self.log else {}

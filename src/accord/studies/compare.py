@@ -142,7 +142,10 @@ class Study(ABC):
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
     ) -> list[float]:
-        """Train with each of the settings: the noisy validation metric of what was kept. No truth is read."""
+        """Train with each of the settings: the noisy validation metric of what was kept. No truth is read.
+
+        Where a training diverged it is not a number.
+        """
 
     @abstractmethod
     def space(self, method: str) -> Space:

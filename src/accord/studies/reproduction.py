@@ -101,7 +101,7 @@ def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
 def machine(device: str) -> dict[str, Any]:
     """Where it ran, in words that say nothing of whose machine it is."""
     used = resolve_device(device)
-    name = torch.cuda.get_device_name(used) if used.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    name = torch.cuda.get_device_name(used) if used.type == "cuda" else f"CPU, {torch.get_num_threads()} thread(s)"
     return {"device": name, "python": platform.python_version(), "torch": torch.__version__}
 
 

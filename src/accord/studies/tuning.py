@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,11 @@ def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook) 
         return
     seconds = (time.perf_counter() - started) / len(held)
     for k, one in enumerate(held):
-        ledger.done(one, values[k * tuning.seeds : (k + 1) * tuning.seeds], seconds)
+        own = values[k * tuning.seeds : (k + 1) * tuning.seeds]
+        if all(isfinite(value) for value in own):
+            ledger.done(one, own, seconds)
+        else:
+            ledger.failed(one, "training diverged")
 
 
 def tuned_study(

@@ -48,6 +48,7 @@ class Checkpoint:
     """The file of a run's state. Its ``identity``, given by who trains, tells the run: data, settings, versions."""
 
     def __init__(self, path: str | Path, seconds: float = SECONDS) -> None:
+        """Whoever makes one removes its file when what was trained is safe; estimators do so for a mere path."""
         self.path, self.seconds = Path(path), seconds
         self.identity = ""
         self.stop = False
@@ -87,8 +88,13 @@ class Checkpoint:
                         "remove it to begin anew."
                     )
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                return State(json.loads(notes["facts"]), tensors)
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
+                facts = json.loads(notes["facts"])
+                if not isinstance(facts, dict):
+                    raise ValueError("its facts have no names")
+                return State(facts, tensors)
+        except DataError:
+            raise
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
             raise DataError(f"'{self.path}' is damaged ({reason[0]}); remove it to begin anew.") from error
 

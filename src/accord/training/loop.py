@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -153,8 +153,13 @@ class Trainer:
 
     def mean_loss(self, total: Tensor) -> float:
         """The mean loss of the epoch's steps; waits for the device."""
+        sound = torch.stack(
+            [torch.isfinite(p).all() for net in self.phase.networks.values() for p in net.parameters()]
+        )
         loss = total.item() / (self.steps - self._first)
-        refuse_divergence(loss, self.epoch, self.phase.name, self.options)
+        reason = diverged(loss, bool(sound.all()), self.epoch, self.phase.name, self.options)
+        if reason is not None:
+            raise reason
         return loss
 
     def train_epoch(self) -> float:
@@ -228,8 +233,11 @@ class Trainer:
     def restore(self, state: State) -> None:
         """Take a phase up where it was written down."""
         facts = state.facts
-        self.epoch, self.steps, self._first = facts["epoch"], facts["steps"], facts["first"]
-        self.best, self.best_epoch = facts["best"], facts["best_epoch"]
+        self.epoch, self.steps, self._first = (int(facts[name]) for name in ("epoch", "steps", "first"))
+        self.best = None if facts["best"] is None else float(facts["best"])
+        self.best_epoch = int(facts["best_epoch"])
+        if not 0 <= self._first <= self.steps or self.epoch < 0:
+            raise ValueError("its place in the epoch")
         self._to_skip = self.steps - self._first
         self.optimiser.restore(state.under("optimiser"))
         streams = state.under("stream")
@@ -242,8 +250,11 @@ class Trainer:
             self.stepper.total.copy_(state.tensors["total"])
         for role, tensors in self._kept_weights().items():
             saved = state.under(f"best/{role}")
-            if saved:
-                self._best_weights[role] = [saved[str(k)].to(t.device, copy=True) for k, t in enumerate(tensors)]
+            if not saved:
+                continue
+            if [saved[str(k)].shape for k in range(len(saved))] != [t.shape for t in tensors]:
+                raise ValueError(f"the best weights of '{role}'")
+            self._best_weights[role] = [saved[str(k)].to(t.device, copy=True) for k, t in enumerate(tensors)]
         if self.phase.memory is not None:
             device = self.data.device
             self.phase.memory.restore({name: t.to(device) for name, t in state.under("memory").items()})
@@ -252,12 +263,15 @@ class Trainer:
         return {role: list(self.phase.networks[role].state_dict().values()) for role in self.phase.kept}
 
 
-def refuse_divergence(loss: float, epoch: int, phase: str, options: TrainingOptions) -> None:
-    if not math.isfinite(loss):
-        raise AccordError(
-            f"Training diverged: the loss is {loss} in epoch {epoch} of phase '{phase}'; "
-            f"lower the learning rate (now {options.learning_rate:g}) or c0, c1 and c2."
-        )
+def diverged(loss: float, sound: bool, epoch: int, phase: str, options: TrainingOptions) -> AccordError | None:
+    """What to tell of a run whose loss or weights are no numbers any more; None where all is well."""
+    if math.isfinite(loss) and sound:
+        return None
+    what = "some weights are not finite" if math.isfinite(loss) else f"the loss is {loss}"
+    return AccordError(
+        f"Training diverged: {what} in epoch {epoch} of phase '{phase}' (learning rate {options.learning_rate:g}, "
+        f"batch size {options.batch_size}, seed {options.seed}); lower the learning rate or c0, c1 and c2."
+    )
 
 
 def make_optimiser(phase: Phase, options: TrainingOptions, rate: float | Tensor | None = None) -> Optimiser:
@@ -306,10 +320,20 @@ class _Keeper:
         self.phase = 1
         self.saved = None if checkpoint is None else checkpoint.read()
         if self.saved is not None:
-            self.history, self.phase = self.saved.facts["history"], self.saved.facts["phase"]
-            if not 1 <= self.phase <= len(phases):
-                raise DataError("The checkpoint does not fit this run; remove it to begin anew.")
-            fill(self._weights(), self.saved.under("network"))
+            with self._sound():
+                self.history, self.phase = list(self.saved.facts["history"]), int(self.saved.facts["phase"])
+                if not 1 <= self.phase <= len(phases) or not all(isinstance(one, dict) for one in self.history):
+                    raise ValueError("its phase or its history")
+                fill(self._weights(), self.saved.under("network"))
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Whatever a checkpoint that was tampered with gives rise to is one sentence."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+            path = None if self.checkpoint is None else self.checkpoint.path
+            raise DataError(f"'{path}' is damaged ({error}); remove it to begin anew.") from error
 
     def _weights(self) -> dict[str, Tensor]:
         """Every network of this phase and of those before it."""
@@ -323,7 +347,8 @@ class _Keeper:
     def begin(self, number: int, trainer: Trainer) -> None:
         self.phase = number
         if self.saved is not None:
-            trainer.restore(self.saved)
+            with self._sound():
+                trainer.restore(self.saved)
             self.saved = None
 
     def between_steps(self, trainer: Trainer) -> None:

@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from accord.data.interactions import Interactions, StackedBatch, StackedChunk
+from accord.errors import AccordError
 from accord.methods.base import Phase
 from accord.methods.denoising import PerRun
 from accord.models.stacked import Stack
-from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, refuse_divergence
+from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, diverged
 from accord.training.optimisers import BETAS, EPSILON
 from accord.training.seeds import stream
 from accord.training.stepping import Stepper, own_stream
@@ -102,9 +103,11 @@ class StackedRun:
     best: float | None = None
     best_epoch: int = 0
     stopped: bool = False
+    error: AccordError | None = None
+    """Why it could not go on, where it diverged."""
 
     def start_phase(self) -> None:
-        self.best, self.best_epoch, self.stopped = None, 0, False
+        self.best, self.best_epoch, self.stopped = None, 0, self.error is not None
 
 
 def train_stacked(
@@ -176,7 +179,8 @@ class _Phase:
             self.steps += 1
         self.epoch += 1
         losses = (self.stepper.take_total() / (self.steps - first)).tolist()
-        going = sum(not run.stopped for run in self.runs)
+        sound = self._sound()
+        going = max(1, sum(not run.stopped for run in self.runs))
         trained = time.perf_counter()
         metrics = self._measured("task")
         watched = self._measured("watched")
@@ -184,7 +188,8 @@ class _Phase:
         better = [
             place
             for place, run in enumerate(self.runs)
-            if not run.stopped and self._close_epoch(run, losses[place], metrics[place], watched[place], seconds)
+            if not run.stopped
+            and self._close_epoch(run, losses[place], sound[place], metrics[place], watched[place], seconds)
         ]
         self._remember(better)
         empty = [place for place, run in enumerate(self.runs) if run.stopped]
@@ -213,6 +218,12 @@ class _Phase:
             yield torch.stack([users for users, _ in drawn]), torch.stack([items for _, items in drawn], 1)
 
     @torch.no_grad()
+    def _sound(self) -> list[bool]:
+        """For each place, whether all weights are finite."""
+        each = [torch.isfinite(p).flatten(1).all(1) for net in self.learning.values() for p in net.parameters()]
+        return torch.stack(each).all(0).tolist()
+
+    @torch.no_grad()
     def _measured(self, name: str) -> list[dict[str, float]]:
         """The metrics of the run at each place on its task of a name; those that share it are measured together."""
         target = self.learning[self.phase.target]
@@ -232,13 +243,17 @@ class _Phase:
         self,
         run: StackedRun,
         loss: float,
+        sound: bool,
         metrics: dict[str, float],
         watched: dict[str, float],
         seconds: tuple[float, float],
     ) -> bool:
         """Write a run's epoch down; True when it is its best."""
         options = run.options
-        refuse_divergence(loss, self.epoch, self.phase.name, options)
+        run.error = diverged(loss, sound, self.epoch, self.phase.name, options)
+        if run.error is not None:  # the others go on
+            run.stopped = True
+            return False
         record: EpochRecord = {"phase": self.phase.name, "epoch": self.epoch, "loss": loss}
         is_best, value = False, None
         if metrics:

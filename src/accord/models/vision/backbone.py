@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+SMALLEST = 4
+"""Pixels that two poolings need, each way."""
 FeatureReader = Callable[[nn.Module, Tensor], tuple[Tensor, Tensor]]
 """Gives the features and the logits of a module for inputs."""
 
@@ -71,12 +74,23 @@ class Wrapped(nn.Module):
         return self.outputs(inputs)[1]
 
 
+def refuse_small(shape: tuple[int, ...]) -> None:
+    """Images (channels, height, width) that cannot be pooled twice are refused."""
+    if min(shape[1:]) < SMALLEST:
+        raise ValueError(f"images of {shape[1]}×{shape[2]} pixels are too small for two poolings")
+
+
 class Norm(nn.BatchNorm2d):
     """Batch norm without its count of batches, which costs a kernel a layer and is used by no average here."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels)
         self.num_batches_tracked = None
+
+    def forward(self, input: Tensor) -> Tensor:
+        if self.training and input.numel() == input.shape[1]:  # one value of each channel has no spread of its own
+            return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(input)
 
     def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from accord.models.vision.backbone import Backbone, Norm
+from accord.models.vision.backbone import Backbone, Norm, refuse_small
 
 
 class ConvNet(Backbone):
@@ -14,8 +14,7 @@ class ConvNet(Backbone):
     def __init__(self, shape: tuple[int, ...], classes: int, width: int = 128) -> None:
         super().__init__(width, classes)
         channels = shape[0]
-        if min(shape[1:]) < 4:
-            raise ValueError(f"images of {shape[1]}×{shape[2]} pixels are too small for two poolings")
+        refuse_small(shape)
         self.convolutions = nn.Sequential(
             nn.Conv2d(channels, 32, 3, padding=1, bias=False),
             Norm(32),

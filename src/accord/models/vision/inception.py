@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accord.models.vision.backbone import Backbone, Norm
+from accord.models.vision.backbone import Backbone, Norm, refuse_small
 
 
 class Convolution(nn.Module):
@@ -40,6 +40,7 @@ class Inception(Backbone):
     """A stem, four blocks with a pooling in their middle, and the mean over the image."""
 
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+        refuse_small(shape)
         blocks = [InceptionBlock(32, 16, 32, 16, 16)]
         for sizes in ((24, 48, 16, 16), (32, 64, 24, 24), (48, 96, 32, 32)):
             blocks.append(InceptionBlock(blocks[-1].channels, *sizes))
