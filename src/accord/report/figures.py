@@ -51,7 +51,7 @@ def draw_lines(
             axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
     axes.set(xlabel=labels[0], ylabel=labels[1], title=title)
     axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def draw_heat(
