@@ -40,6 +40,8 @@ def kill_until_done(words: list[object], out: Path, kills: int, longest: float, 
     killed = 0
     for number in range(kills + 1):
         going = (state / "fit.json").is_file()
+        if out.is_dir() and not going:  # it was done, and was killed on its way out
+            break
         process = start("fit", "--resume", out, "--checkpoint", 0) if going else start(*words, "--checkpoint", 0)
         try:
             code, said = finished(process, 600 if number == kills else rng.uniform(0.2, longest))
