@@ -11,7 +11,7 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "scatter"),
+    ("errors", "files", "scatter"),
     ("objectives",),
     ("models", "data"),
     ("methods",),

@@ -14,6 +14,10 @@ class DataError(AccordError):
     """A file, table or column that cannot be used as it is."""
 
 
+class MissingDataError(DataError):
+    """A data set of the catalogue that is not at hand."""
+
+
 class SettingError(AccordError):
     """A setting that does not exist or has a value outside its range."""
 
@@ -35,3 +39,13 @@ def nearest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     match = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     return f"did you mean '{match[0]}'?" if match else "choose from " + ", ".join(names)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of another library says, short enough to stand in a sentence.
+
+    >>> first_line(ValueError("no.\\nand more"))
+    'no'
+    """
+    lines = str(error).strip().splitlines()[:1] or [type(error).__name__]
+    return lines[0][:300].rstrip(".")

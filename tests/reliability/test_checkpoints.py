@@ -23,7 +23,7 @@ TIMES = ("train_seconds", "valid_seconds")
 
 
 class StopsAfter(Checkpoint):
-    """As if the person had pressed Ctrl-C after so many looks at the clock; or writes all the time."""
+    """As if the person had pressed Ctrl-C after so many looks at the clock."""
 
     def __init__(self, path: Path, looks: int) -> None:
         super().__init__(path, seconds=1e9)

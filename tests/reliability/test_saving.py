@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -33,7 +32,8 @@ def fitted(kind: str, made: Simulation, seed: int) -> Any:
     return recommender(made, seed) if kind == "recommender" else classifier(seed)
 
 
-FILES = {"recommender": 6, "classifier": 6}
+FILES = {"recommender": 6, "classifier": 5}
+"""Files of a run that are written by the functions that fail here."""
 
 
 @pytest.mark.parametrize("kind", ["recommender", "classifier"])
@@ -59,9 +59,8 @@ def test_a_disk_that_fills_up_at_any_file(
             for name in ("write_json", "write_lines", "write_weights"):
                 patch.setattr(run_folder, name, full(getattr(run_folder, name)))
             patch.setattr("pyarrow.parquet.write_table", full(__import__("pyarrow.parquet").parquet.write_table))
-            if fails_at < 4:
-                with pytest.raises(DataError, match="No space left"):
-                    new.save(run)
+            with pytest.raises(DataError, match="No space left"):
+                new.save(run)
         loaded = (Recommender if kind == "recommender" else Classifier).load(run)
         assert loaded.settings.seed == OLD
         assert [p.name for p in tmp_path.iterdir()] == ["run"]
@@ -87,7 +86,6 @@ def test_files_that_may_not_grow(made: Simulation, tmp_path: Path) -> None:
         assert "cannot be written" in done.stdout
         assert {path.name: path.read_bytes() for path in run.iterdir()} == before
         assert [p.name for p in tmp_path.iterdir()] == ["run"]
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 0
 
 
 @pytest.mark.parametrize("moment", range(4))

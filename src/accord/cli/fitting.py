@@ -28,10 +28,8 @@ def go_on(out: Path, seconds: float) -> None:
     words = words_of(out)
     try:
         typed = {**words, **{name: None if words[name] is None else Path(words[name]) for name in PLACES}}
-        typed |= {
-            "out": out,
-            "overwrite": True,
-        }  # what stands there was written by this run, just before it was killed
+        # What stands at its place, if anything does, was written by this run, just before it was killed.
+        typed |= {"out": out, "overwrite": True}
         _fit(typed, Keeping(words, resume=True, seconds=seconds))
     except (KeyError, TypeError) as error:
         raise DataError(f"The unfinished run on its way to '{out}' does not say what was asked for.") from error

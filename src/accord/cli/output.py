@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
 from accord.errors import SettingError
+from accord.files import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,20 +36,21 @@ def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) ->
 def write(table: pa.Table, format_: str, path: Path) -> None:
     """Atomically: the file is whole, or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.tmp")
-    if format_ == "parquet":
-        import pyarrow.parquet as parquet
+    with whole_file(path) as draft:
+        if format_ == "parquet":
+            import pyarrow.parquet as parquet
 
-        parquet.write_table(table, draft)
-    elif format_ == "csv":
-        import pyarrow.csv as csv
+            parquet.write_table(table, draft)
+        elif format_ == "csv":
+            import pyarrow.csv as csv
 
-        csv.write_csv(
-            table, draft, csv.WriteOptions(quoting_style="needed", delimiter="\t" if path.suffix == ".tsv" else ",")
-        )
-    else:
-        draft.write_text(as_text(table, format_), encoding="utf-8")
-    draft.replace(path)
+            csv.write_csv(
+                table,
+                draft,
+                csv.WriteOptions(quoting_style="needed", delimiter="\t" if path.suffix == ".tsv" else ","),
+            )
+        else:
+            draft.write_text(as_text(table, format_), encoding="utf-8")
 
 
 def as_text(table: pa.Table, format_: str) -> str:

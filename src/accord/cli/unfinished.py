@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import threading
@@ -68,9 +67,7 @@ def kept(
         shutil.rmtree(place)
     place.mkdir(parents=True, exist_ok=True)
     if not resume:
-        draft = place / f".{WORDS}.{os.getpid()}"
-        write_json(draft, words)
-        draft.replace(place / WORDS)
+        write_json(place / WORDS, words)
     checkpoint = Checkpoint(place / STATE, seconds)
     try:
         with stopping(checkpoint):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from accord.data.names import LABELLED_NAMES
-from accord.errors import DataError, SettingError, nearest
+from accord.errors import DataError, MissingDataError, SettingError, nearest
 
 Protocol = Literal["fair", "paper"]
 FOLDER_VARIABLE = "ACCORD_DATA"
@@ -72,13 +72,15 @@ class DataSet:
         """The folder of the set's files; where some are missing, the error says which and from where."""
         root = root or data_root()
         if root is None:
-            raise DataError(
+            raise MissingDataError(
                 f"Data set '{self.name}' needs a folder: run `accord data get {self.name} --to DIR` and set "
                 f"{FOLDER_VARIABLE}=DIR."
             )
         if missing := self.missing(root):
             wanted = "; ".join(f"{file.name} ({file.origin})" for file in missing)
-            raise DataError(f"Data set '{self.name}' is not at hand; put into '{root / self.folder}': {wanted}.")
+            raise MissingDataError(
+                f"Data set '{self.name}' is not at hand; put into '{root / self.folder}': {wanted}."
+            )
         return root / self.folder
 
 

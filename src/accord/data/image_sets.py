@@ -12,7 +12,7 @@ import numpy as np
 
 from accord.data.catalogue import FOLDER_VARIABLE, DataFile, data_root
 from accord.data.image_files import read_cifar_binary, read_idx, read_png_sheets
-from accord.errors import DataError
+from accord.errors import DataError, MissingDataError
 
 DIGITS_TEST = 500
 """Digits has no test set of its own: these many images, the same ones always, are set apart."""
@@ -68,7 +68,7 @@ class ImageSet:
     def load(self, root: Path | None = None) -> LabelledImages:
         root = root or data_root()
         if not self.at_hand(root):
-            raise DataError(
+            raise MissingDataError(
                 f"Data set '{self.name}' is not at hand; run `accord data get {self.name} --to DIR` and set "
                 f"{FOLDER_VARIABLE}=DIR."
             )

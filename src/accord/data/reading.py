@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from accord.errors import DataError, nearest
+from accord.errors import DataError, first_line, nearest
 
 USER_NAMES = ("user", "user_id", "userid", "uid", "user id")
 ITEM_NAMES = ("item", "item_id", "itemid", "iid", "movie_id", "movieid", "product_id", "article_id", "item id")
@@ -57,7 +57,7 @@ def open_table(source: Any) -> tuple[Any, str]:
         return pa.table(source), "the table"
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(
-            f"A {type(source).__name__} is not a click log ({_first_line(error)}); "
+            f"A {type(source).__name__} is not a click log ({first_line(error)}); "
             "give a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix."
         ) from error
 
@@ -112,7 +112,7 @@ class TextFile:
                 ),
             )
         except pa.ArrowException as error:
-            raise DataError(f"'{self.path}' cannot be read as text with columns: {_first_line(error)}.") from error
+            raise DataError(f"'{self.path}' cannot be read as text with columns: {first_line(error)}.") from error
 
 
 def _open_file(path: Path) -> pa.Table | TextFile:
@@ -145,7 +145,7 @@ def read_parquet_file(path: Path, names: list[str] | None = None) -> pa.Table:
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError) as error:
         raise DataError(
-            f"'{path}' is not a Parquet file, though its name says so, or damaged: {_first_line(error)}."
+            f"'{path}' is not a Parquet file, though its name says so, or damaged: {first_line(error)}."
         ) from error
     if len(set(table.column_names)) < len(table.column_names):
         raise DataError(f"'{path}' names a column twice; give each its own name.")
@@ -219,8 +219,3 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()[:1] or [type(error).__name__]
-    return lines[0][:300].rstrip(".")

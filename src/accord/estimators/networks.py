@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accord.errors import SettingError, nearest
+from accord.errors import SettingError, first_line, nearest
 from accord.methods.mw_net import WeightNet
 from accord.models import CLASSIFIERS, FeatureModel, NoiseModel, Wrapped
 from accord.training import seeded
@@ -102,7 +102,7 @@ class Networks:
             try:
                 features, logits = network.outputs(torch.zeros(1, *self.shape))  # pyright: ignore
             except (RuntimeError, ValueError, TypeError) as error:
-                reason = str(error).strip().splitlines()[0].rstrip(".")
+                reason = first_line(error)
                 what = "a step of one example" if self.alone else "examples"
                 raise SettingError(
                     f"Model '{name}' cannot take {what} of shape {self.shape}: {reason}; "

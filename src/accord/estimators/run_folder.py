@@ -21,7 +21,8 @@ from torch import Tensor, nn
 
 from accord.data.ids import Ids
 from accord.data.reading import Columns, read_parquet_file
-from accord.errors import AccordError, DataError
+from accord.errors import AccordError, DataError, first_line
+from accord.files import whole_file
 
 FORMAT = 1
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
@@ -112,16 +113,13 @@ def damage_named(run: Path, *, own_model: bool) -> Iterator[None]:
             raise
         raise DataError(f"'{run}' is damaged ({str(error).rstrip('.')}); fit it again.") from error
     except DAMAGE as error:
-        raise DataError(f"'{run}' is damaged ({_first_line(error)}); fit it again.") from error
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()[:1] or [type(error).__name__]
-    return lines[0][:300].rstrip(".")
+        raise DataError(f"'{run}' is damaged ({first_line(error)}); fit it again.") from error
 
 
 def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    with whole_file(path) as draft:
+        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+        draft.write_text(text + "\n", encoding="utf-8")
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
@@ -296,5 +294,5 @@ def read_weights(path: Path, networks: dict[str, nn.Module]) -> None:
                 raise ValueError(f"some of {role} are not finite")
     except DAMAGE as error:
         raise DataError(
-            f"'{path}' does not hold the weights of this run ({_first_line(error)}); fit it again."
+            f"'{path}' does not hold the weights of this run ({first_line(error)}); fit it again."
         ) from error

@@ -40,16 +40,10 @@ def stack_size(settings: RecommenderSettings, n_users: int, n_items: int) -> int
     """How many runs fit into memory as one stack, with their optimiser's moments and a step's batches."""
     if settings.method not in METHODS or RECOMMENDERS.get(settings.model) not in STACKS:
         return 1
-    dims = settings.dims or (64 if settings.model == "lightgcn" else 32)
-    wide = 5 * dims if settings.model == "neumf" else dims
-    numbers = (n_users + n_items) * wide * NETWORKS * 5 + settings.batch_size * wide * NETWORKS * 12
+    need = settings.memory_need(n_users, n_items, settings.batch_size)
     device = resolve_device(settings.device)
     most = ON_GPU if device.type == "cuda" else ON_CPU
-    return int(max(1, min(most, SHARE * free_memory(device) // (4 * numbers))))
-
-
-NETWORKS = 4
-"""Networks of a method at most: target, auxiliary or prior, and two noise models."""
+    return int(max(1, min(most, SHARE * free_memory(device) // need)))
 
 
 def can_stack(recommenders: Sequence[Recommender]) -> bool:
@@ -153,23 +147,23 @@ class _Taken:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self._clicks: dict[int, Clicks] = {}
+        self._clicks: dict[tuple[int, int], Clicks] = {}
         self._split: dict[Any, Recommender] = {}
         self._data: dict[Any, Interactions] = {}
         self._tasks: dict[Any, RankingTask | None] = {}
         self._watched: dict[Any, RankingTask | None] = {}
 
     def run(self, rec: Recommender, source: Source, hook: Hook | None) -> StackedRun:
-        if id(source.log) not in self._clicks:
-            self._clicks[id(source.log)] = load_clicks(source.log, known=source.known, **source.columns)
-        clicks = self._clicks[id(source.log)]
+        log = id(source.log), id(source.known)
+        if log not in self._clicks:
+            self._clicks[log] = load_clicks(source.log, known=source.known, **source.columns)
         settings = rec.settings
         drawn = (settings.seed, settings.valid_share, settings.split) if source.valid is None else ()
-        key = (id(source.log), id(source.valid), id(source.seen), *drawn)
+        key = (*log, id(source.valid), id(source.seen), *drawn)
         if key in self._split:
             rec._share_log(self._split[key])
         else:
-            rec._take_log(clicks, source.valid, source.seen)
+            rec._take_log(self._clicks[log], source.valid, source.seen)
             self._split[key] = rec
         rec.__dict__.pop("_cache", None)
         part = id(rec.clicks_), np.packbits(rec.part_ == TRAIN).tobytes()

@@ -41,7 +41,7 @@ class CDAE(nn.Module):
         """Hidden layer of some users, whose clicked items stand at their ``position`` in ``rows``."""
         inputs = gather(self.items_in, clicked)
         if self.training:
-            keep = torch.rand(len(clicked), 1, generator=self._stream(), device=clicked.device) >= DROPOUT
+            keep = torch.rand(len(clicked), 1, generator=self.draws(), device=clicked.device) >= DROPOUT
             inputs = inputs * (keep / (1 - DROPOUT))
         return torch.sigmoid(summed(position, inputs, len(rows)) + gather(self.users, rows) + self.hidden_bias)
 
@@ -70,14 +70,11 @@ class CDAE(nn.Module):
         products = (hidden * gather(self.items, flat).view(*items.shape, -1)).sum(-1)
         return products + gather(self.item_bias, flat).view(items.shape)
 
-    def _stream(self) -> torch.Generator:
+    def draws(self) -> torch.Generator:
+        """The stream of its dropout, whose state belongs to a checkpoint."""
         if self._generator is None or self._generator.device != self.users.device:
             self._generator = torch.Generator(device=self.users.device).manual_seed(self._seed)
         return self._generator
-
-    def draws(self) -> torch.Generator:
-        """The stream of its dropout, whose state belongs to a checkpoint."""
-        return self._stream()
 
     def tables(self) -> list[nn.Parameter]:
         """Tables of which a batch touches a few rows."""

@@ -41,14 +41,12 @@ def draw_lines(
     series: Mapping[str, Sequence[tuple[float, float, float]]],
     labels: tuple[str, str],
     title: str,
-    band: bool = True,
 ) -> None:
-    """(x, mean, std) of each named series; ``band`` shades ± one standard deviation."""
+    """(x, mean, std) of each named series, ± one standard deviation shaded."""
     for (name, points), colour in zip(series.items(), _colours(len(series)), strict=True):
         x, mean, std = (np.array(values) for values in zip(*points, strict=True))
         axes.plot(x, mean, label=name, color=colour, marker="o" if len(x) < 12 else None, markersize=3.5)
-        if band:
-            axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.15, linewidth=0)
     axes.set(xlabel=labels[0], ylabel=labels[1], title=title)
     axes.grid(alpha=0.25)
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

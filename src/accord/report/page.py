@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from accord.estimators import Recommender
+from accord.files import whole_file
 from accord.report import plots
 from accord.report.thumbnails import thumbnails
 from accord.studies.tables import comparison_rows, detection_rows, labels, metric_names
@@ -174,9 +175,8 @@ def _environment() -> Environment:
 
 def _write(path: Path, template: str, **values: Any) -> None:
     page = _environment().get_template(template).render(**values)
-    draft = path.with_name(f".{path.name}.tmp")
-    draft.write_text(page, encoding="utf-8")
-    draft.replace(path)
+    with whole_file(path) as draft:
+        draft.write_text(page, encoding="utf-8")
 
 
 def _phases(history: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -17,9 +17,8 @@ from accord.studies.compare import CELLS, Cell
 from accord.studies.declared import Declared, Part, View
 from accord.studies.measures import DECISIONS, disagreement
 from accord.studies.reproduction import cells_of, folder_of, paper_value
-from accord.studies.tables import as_markdown
+from accord.studies.tables import SIGNIFICANT, as_markdown
 
-SIGNIFICANT = 0.05
 NOT_RUN = "not run"
 
 

@@ -258,10 +258,7 @@ def _done(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
 
 def _keep(study: Study, cell: Cell, result: dict[str, Any], folder: Path) -> dict[str, Any]:
     result |= {"model": cell.model, "method": cell.method, "seed": cell.seed, "identity": study.identity(cell)}
-    path = folder / f"{cell.name}.json"
-    draft = path.with_suffix(".tmp")
-    write_json(draft, result)
-    draft.replace(path)
+    write_json(folder / f"{cell.name}.json", result)
     return result
 
 

@@ -14,13 +14,12 @@ from accord.errors import SettingError, nearest
 from accord.studies.clicks import Comparison
 from accord.studies.compare import Study
 from accord.studies.labels import LabelComparison
+from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS
 
 MODELS = ("gmf", "neumf", "cdae", "lightgcn")
 METHODS = ("normal", "wbpr", "t-ce", "ensemble", "deca", "deca-p")
 IMAGE_METHODS = ("normal", "mw-net", "itlm", "ensemble", "deca-p")
 CLICK_SETS = ("movielens-100k", "modcloth", "adressa", "electronics")
-CONSTANTS = (1.0, 10.0, 100.0, 1000.0)
-IMAGE_CONSTANTS = (1.0, 10.0, 50.0, 100.0)
 NOISE = (0.1, 0.2, 0.3, 0.4, 0.5)
 EPOCHS = {"cifar10": 60, "fashion-mnist": 30, "mnist": 20, "digits": 60}
 """Epochs of every phase and method on images."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accord.errors import DataError, SettingError
+from accord.errors import DataError, SettingError, first_line
 from accord.studies.spaces import Space, plan
 from accord.training import derive
 
@@ -62,8 +62,8 @@ class Ledger:
                 if tries_left:  # perhaps another process is making the tables at this moment
                     time.sleep(0.5)
                     continue
-                reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-                raise DataError(f"The storage '{_without_password(storage)}' cannot be used: {reason}.") from error
+                words = f"The storage '{_without_password(storage)}' cannot be used: {first_line(error)}."
+                raise DataError(words) from error
         raise AssertionError("unreachable")
 
     def _try_to_open(self, storage: str, name: str) -> Any:

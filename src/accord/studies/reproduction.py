@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from accord import __version__
-from accord.errors import DataError
+from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
 from accord.studies.compare import CELLS, Cell, Start, Study, compare
 from accord.studies.declared import Declared, Part
@@ -61,9 +61,7 @@ def reproduce(
         started = time.perf_counter()
         try:
             study = part.study(root, seeds, device)
-        except DataError as error:
-            if "not at hand" not in str(error) and "needs a folder" not in str(error):
-                raise
+        except MissingDataError as error:
             outcome["parts"].setdefault(part.name, {"missing": NOT_AT_HAND, "why": str(error)})
             continue
         place = out / folder_of(part)

@@ -26,9 +26,11 @@ CLICKS: dict[str, Space] = {
     "r-ce": {"beta": (0.05, 0.1, 0.25, 0.5)},
 }
 LABELS_COMMON: Space = {"learning_rate": (0.1, 0.05, 0.02, 0.01)}
+IMAGE_CONSTANTS = (1.0, 10.0, 50.0, 100.0)
+TWO_STAGE: Space = {"c1": IMAGE_CONSTANTS, "c2": IMAGE_CONSTANTS}
 LABELS: dict[str, Space] = {
-    "deca": {"c1": (1.0, 10.0, 50.0, 100.0), "c2": (1.0, 10.0, 50.0, 100.0)},
-    "deca-p": {"c1": (1.0, 10.0, 50.0, 100.0), "c2": (1.0, 10.0, 50.0, 100.0)},
+    "deca": TWO_STAGE,
+    "deca-p": TWO_STAGE,
     "itlm": {"keep_share": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)},
 }
 

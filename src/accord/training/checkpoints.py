@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +21,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from accord.errors import DataError
+from accord.errors import DataError, InterruptedRunError, first_line
+from accord.files import whole_file
+from accord.methods.base import Phase
+
+if TYPE_CHECKING:
+    from accord.training.loop import Trainer
 
 SECONDS = 30.0
 """Between two checkpoints of a run."""
@@ -61,16 +66,11 @@ class Checkpoint:
     def write(self, state: State) -> None:
         facts = {"format": FORMAT, "identity": self.identity, "facts": json.dumps(state.facts)}
         tensors = {name: _plain(tensor) for name, tensor in state.tensors.items()}
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
         try:
-            save_file(tensors, draft, metadata=facts)
-            with draft.open("rb+") as file:
-                os.fsync(file.fileno())
-            draft.replace(self.path)
+            with whole_file(self.path, flush=True) as draft:
+                save_file(tensors, draft, metadata=facts)
         except (OSError, SafetensorError) as error:
             raise DataError(f"The checkpoint '{self.path}' cannot be written: {error}.") from error
-        finally:
-            draft.unlink(missing_ok=True)
         self._last = time.monotonic()
 
     def read(self) -> State | None:
@@ -95,8 +95,7 @@ class Checkpoint:
         except DataError:
             raise
         except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-            raise DataError(f"'{self.path}' is damaged ({reason[0]}); remove it to begin anew.") from error
+            raise DataError(f"'{self.path}' is damaged ({first_line(error)}); remove it to begin anew.") from error
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -127,3 +126,54 @@ def fill(target: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
             if tensor.shape != source[name].shape:
                 raise DataError(f"The checkpoint's '{name}' does not fit this run; remove it to begin anew.")
             tensor.copy_(source[name])
+
+
+class Keeper:
+    """A run's history, and its checkpoint where it has one."""
+
+    def __init__(self, phases: list[Phase], checkpoint: Checkpoint | None) -> None:
+        self.phases, self.checkpoint = phases, checkpoint
+        self.history: list[dict[str, Any]] = []
+        self.phase = 1
+        self.saved = None if checkpoint is None else checkpoint.read()
+        if self.saved is not None:
+            with self._sound():
+                self.history, self.phase = list(self.saved.facts["history"]), int(self.saved.facts["phase"])
+                if not 1 <= self.phase <= len(phases) or not all(isinstance(one, dict) for one in self.history):
+                    raise ValueError("its phase or its history")
+                fill(self._weights(), self.saved.under("network"))
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        """Whatever a checkpoint that was tampered with gives rise to is one sentence."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
+            path = None if self.checkpoint is None else self.checkpoint.path
+            raise DataError(f"'{path}' is damaged ({error}); remove it to begin anew.") from error
+
+    def _weights(self) -> dict[str, Tensor]:
+        """Every network of this phase and of those before it."""
+        return {
+            f"{phase.name}/{role}/{name}": tensor
+            for phase in self.phases[: self.phase]
+            for role, network in phase.networks.items()
+            for name, tensor in network.state_dict().items()
+        }
+
+    def begin(self, number: int, trainer: Trainer) -> None:
+        self.phase = number
+        if self.saved is not None:
+            with self._sound():
+                trainer.restore(self.saved)
+            self.saved = None
+
+    def between_steps(self, trainer: Trainer) -> None:
+        """Write the run down if it is time to, and stop it if it was asked to."""
+        if self.checkpoint is None or not self.checkpoint.due():
+            return
+        state = trainer.state()
+        facts = state.facts | {"phase": self.phase, "history": self.history}
+        self.checkpoint.write(State(facts, state.tensors | named("network", self._weights())))
+        if self.checkpoint.stop:
+            raise InterruptedRunError(f"stopped in epoch {trainer.epoch + 1} of phase '{trainer.phase.name}'")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from accord.errors import AccordError, DataError, InterruptedRunError
+from accord.errors import AccordError
 from accord.methods.base import Batch, Phase
-from accord.training.checkpoints import Checkpoint, State, fill, named
+from accord.training.checkpoints import Checkpoint, Keeper, State, named
 from accord.training.optimisers import SGD, Adam, Optimiser, Updates
 from accord.training.seeds import OwnRandomness, stream
 from accord.training.stepping import Stepper
@@ -301,7 +301,7 @@ def training(
     written down from time to time, and taken up where it was.
     """
     phases = list(phases)
-    keeper = _Keeper(phases, checkpoint)
+    keeper = Keeper(phases, checkpoint)
     for number, phase in enumerate(phases, 1):
         if number < keeper.phase:
             for network in phase.networks.values():
@@ -309,57 +309,6 @@ def training(
             continue
         yield from _phase(phase, (number, len(phases)), data, options, validate, watch, keeper)
     return keeper.history
-
-
-class _Keeper:
-    """A run's history, and its checkpoint where it has one."""
-
-    def __init__(self, phases: list[Phase], checkpoint: Checkpoint | None) -> None:
-        self.phases, self.checkpoint = phases, checkpoint
-        self.history: list[EpochRecord] = []
-        self.phase = 1
-        self.saved = None if checkpoint is None else checkpoint.read()
-        if self.saved is not None:
-            with self._sound():
-                self.history, self.phase = list(self.saved.facts["history"]), int(self.saved.facts["phase"])
-                if not 1 <= self.phase <= len(phases) or not all(isinstance(one, dict) for one in self.history):
-                    raise ValueError("its phase or its history")
-                fill(self._weights(), self.saved.under("network"))
-
-    @contextmanager
-    def _sound(self) -> Iterator[None]:
-        """Whatever a checkpoint that was tampered with gives rise to is one sentence."""
-        try:
-            yield
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
-            path = None if self.checkpoint is None else self.checkpoint.path
-            raise DataError(f"'{path}' is damaged ({error}); remove it to begin anew.") from error
-
-    def _weights(self) -> dict[str, Tensor]:
-        """Every network of this phase and of those before it."""
-        return {
-            f"{phase.name}/{role}/{name}": tensor
-            for phase in self.phases[: self.phase]
-            for role, network in phase.networks.items()
-            for name, tensor in network.state_dict().items()
-        }
-
-    def begin(self, number: int, trainer: Trainer) -> None:
-        self.phase = number
-        if self.saved is not None:
-            with self._sound():
-                trainer.restore(self.saved)
-            self.saved = None
-
-    def between_steps(self, trainer: Trainer) -> None:
-        """Write the run down if it is time to, and stop it if it was asked to."""
-        if self.checkpoint is None or not self.checkpoint.due():
-            return
-        state = trainer.state()
-        facts = state.facts | {"phase": self.phase, "history": self.history}
-        self.checkpoint.write(State(facts, state.tensors | named("network", self._weights())))
-        if self.checkpoint.stop:
-            raise InterruptedRunError(f"stopped in epoch {trainer.epoch + 1} of phase '{trainer.phase.name}'")
 
 
 def _untrained_record(phase: Phase, target: nn.Module, validate: Validate | None) -> EpochRecord:
@@ -381,7 +330,7 @@ def _phase(
     options: TrainingOptions,
     validate: Validate | None,
     watch: Validate | None,
-    keeper: _Keeper,
+    keeper: Keeper,
 ) -> Iterator[Progress]:
     target = phase.networks[phase.target]
     if not any(True for network in phase.networks.values() for _ in network.parameters()):

@@ -26,7 +26,7 @@ def training_step(phase: Phase, optimiser: Optimiser, batch: Batch, clock: Clock
     """One update; a function of the networks, the optimiser's state and the batch, with no host sync."""
     optimiser.clear()
     loss = phase.loss(batch, clock)  # a number, or one for each run of a stack
-    loss.sum().backward()
+    (loss.sum() if loss.dim() else loss).backward()
     optimiser.step()
     return loss.detach()
 
