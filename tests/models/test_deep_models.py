@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from accord import Recommender
 from accord.data.interactions import Interactions
+from accord.data.row_batches import RowBatch
 from accord.methods import make_method
 from accord.models import CDAE, LightGCN, NeuMF, Popularity
 from accord.training import TrainingOptions, train
@@ -139,23 +142,62 @@ def test_cdae_is_the_dense_one(clicks: Interactions) -> None:
             torch.testing.assert_close(mine, autograds)
 
 
-def test_cdae_drops_half_of_its_input_in_training_alone(clicks: Interactions) -> None:
-    model = CDAE(USERS, ITEMS, dims=4)
+def test_cdae_sees_half_of_its_input_in_training_alone(clicks: Interactions) -> None:
+    model = CDAE(USERS, ITEMS, dims=4).double()
     model.bind(clicks.starts, clicks.items)
     with torch.no_grad():
         model.items_in.fill_(1.0)
         model.users.zero_()
-    rows, zeros = torch.zeros(1).long(), torch.zeros(6).long()
-    sums = {round(torch.logit(model.encode(rows, zeros, zeros).double())[0, 0].item()) for _ in range(60)}
-    assert sums <= {0, 2, 4, 6, 8, 10, 12}  # kept inputs count double
+        model.items.fill_(0.25)
+    batches = [b for seed in range(20) for b in clicks.epoch(6, torch.Generator().manual_seed(seed), by_rows=True)]
+    sums: set[int] = set()
+    for batch in batches:
+        inputs = torch.logit(batch.logits(model)[0])
+        whole = torch.logit(batch.logits(model.eval())[0])
+        model.train()
+        counts = clicks.degrees[batch.users].double()
+        torch.testing.assert_close(whole, counts)
+        sums |= {round(x) for x in inputs.tolist()}
+        own = torch.zeros(USERS).index_add_(0, batch.users, batch.kept.float())
+        torch.testing.assert_close(inputs, 2 * own[batch.users].double())  # kept inputs count double
+    kept = torch.cat([batch.kept for batch in batches]).float()
     assert len(sums) > 3
-    assert torch.equal(model.eval().encode(rows, zeros, zeros), torch.sigmoid(torch.full((1, 4), 6.0)))
+    assert abs(kept.mean() - 0.5) < 4 * 0.5 / len(kept) ** 0.5
+
+
+@given(data=st.data(), seed=st.integers(0, 2**31), batch_size=st.integers(1, 40))
+def test_stacked_row_batches_are_each_runs_own(data: st.DataObject, seed: int, batch_size: int) -> None:
+    """Padding apart, run r of a stack gets the batches it would get alone."""
+    pairs = data.draw(st.sets(st.tuples(st.integers(0, 8), st.integers(0, 11)), min_size=1, max_size=60))
+    users, items = np.array(sorted(pairs)).T
+    clicks = Interactions.from_pairs(users, items, 9, 12)
+    cut = clicks.row_batches(batch_size)
+
+    def streams() -> list[torch.Generator]:
+        return [torch.Generator().manual_seed(seed + r) for r in range(3)]
+
+    if not cut.total:
+        assert not list(cut.epoch(streams()[0], "uniform"))
+        return
+    alone = [list(cut.epoch(stream, "uniform")) for stream in streams()]
+    if not cut.even:
+        return
+    together = [b for chunk in cut.stacked(streams(), "uniform", cut.shape) for b in chunk.batches()]
+    assert {len(own) for own in alone} == {len(together)} == {cut.batches}
+    for k, batch in enumerate(together):
+        for r in range(3):
+            own, there = alone[r][k], batch.inside[r]
+            assert torch.equal(batch.users[r][there], own.users)
+            assert torch.equal(batch.items[:, r, there], own.items)
+            assert torch.equal(batch.kept[r][there], own.kept)
+            assert not batch.kept[r][~there].any()
+            assert torch.equal(batch.rows[r, batch.position[r][there]], own.users)
 
 
 def test_row_batches_are_whole_rows(clicks: Interactions) -> None:
     seen: list[tuple[int, int]] = []
     for batch in clicks.epoch(6, torch.Generator().manual_seed(3), by_rows=True):
-        assert batch.rows is not None
+        assert isinstance(batch, RowBatch)
         for user in batch.rows.tolist():
             own = batch.items[0][batch.users == user].tolist()
             first, last = clicks.starts[user], clicks.starts[user + 1]

@@ -39,7 +39,7 @@ def recommenders(model: str, method: str) -> list[Recommender]:
     return [Recommender(model=model, method=method, **{**QUICK, **one}) for one in VARIED]
 
 
-@pytest.mark.parametrize("model", ["mf", "gmf", "neumf", "lightgcn"])
+@pytest.mark.parametrize("model", ["mf", "gmf", "neumf", "lightgcn", "cdae"])
 @pytest.mark.parametrize("method", ["normal", "wbpr", "t-ce", "r-ce", "ensemble", "deca", "deca-p"])
 def test_a_run_in_a_stack_is_the_run_alone(model: str, method: str, made: Simulation) -> None:
     stacked = fit_stacked(recommenders(model, method), Source(made.log()))
@@ -64,7 +64,9 @@ def test_what_cannot_be_stacked_is_refused(made: Simulation) -> None:
     assert not can_stack(pair)
     with pytest.raises(SettingError, match="cannot be stacked"):
         fit_stacked(pair, Source(made.log()))
-    assert not can_stack([Recommender(model="cdae"), Recommender(model="cdae", seed=1)])
+    short = [Recommender(model="cdae", **{**QUICK, "seed": seed, "batch_size": 4}) for seed in (0, 1)]
+    with pytest.raises(SettingError, match="more clicks than a batch"):
+        fit_stacked(short, Source(made.log()))
 
 
 def test_lightgcn_is_not_stacked_over_different_graphs(made: Simulation) -> None:
@@ -81,15 +83,16 @@ def test_lightgcn_is_not_stacked_over_different_graphs(made: Simulation) -> None
     assert len(study.validate(settings, "normal", [None, None])) == 2
 
 
-def test_runs_of_a_stack_may_have_logs_of_their_own(made: Simulation) -> None:
+@pytest.mark.parametrize("model", ["gmf", "cdae"])
+def test_runs_of_a_stack_may_have_logs_of_their_own(model: str, made: Simulation) -> None:
     """Noise samples, for example: the same users and items, as many clicks."""
     logs = [made.log(), made.log().slice(1)]
     logs[0] = logs[0].slice(0, len(logs[0]) - 1)
     each = [Source(log, valid=made.truth(), known=made.log()) for log in logs]
-    pair = [Recommender(method="normal", **{**QUICK, "seed": seed}) for seed in (0, 1)]
+    pair = [Recommender(model=model, method="normal", **{**QUICK, "seed": seed}) for seed in (0, 1)]
     stacked = fit_stacked(pair, each)
     for seed, rec in enumerate(stacked):
-        alone = Recommender(method="normal", **{**QUICK, "seed": seed})
+        alone = Recommender(model=model, method="normal", **{**QUICK, "seed": seed})
         alone.fit(logs[seed], valid=made.truth(), known=made.log())
         assert torch.allclose(weights(rec), weights(alone), rtol=1e-2, atol=1e-4)
 
@@ -109,7 +112,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA de
 
 
 @needs_gpu
-@pytest.mark.parametrize("model", ["gmf", "neumf", "lightgcn"])
+@pytest.mark.parametrize("model", ["gmf", "neumf", "lightgcn", "cdae"])
 @pytest.mark.parametrize("method", ["normal", "wbpr", "t-ce", "deca", "deca-p"])
 def test_a_recorded_stack_is_the_run_alone_and_the_same_bytes_twice(
     model: str, method: str, made: Simulation

@@ -31,11 +31,12 @@ def run_reproduce(
     seeds: int,
     device: str,
     parts: list[str],
+    models: list[str],
     trials: int | None,
     minutes: float | None,
     show: bool,
 ) -> None:
-    declared = find_study(name).with_trials(trials)
+    declared = find_study(name).with_models(models).with_trials(trials)
     until = None if minutes is None else time.monotonic() + 60 * minutes
     if show and (out / OUTCOME).is_file():
         outcome = read_json(out / OUTCOME)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from accord.data.row_batches import RowBatch, RowBatches
 from accord.errors import DataError
 
 NO_NEGATIVE = "Every user of the log clicked every item, so there is no negative to draw; add items or users."
@@ -31,17 +32,17 @@ class PairBatch:
     users: Tensor
     items: Tensor
     labels: Tensor
-    rows: Tensor | None = None
-    """The distinct users of a batch of whole rows, for models that read a user's row; and ``position``, the
-    place of each of ``users`` among them."""
-    position: Tensor | None = None
+
+    inside = None
 
     def __len__(self) -> int:
         return len(self.users)
 
+    @property
+    def count(self) -> int:
+        return len(self)
+
     def logits(self, network: nn.Module) -> Tensor:
-        if self.rows is not None and getattr(network, "reads_rows", False):
-            return network.logits_of_rows(self.rows, self.position, self.items)  # pyright: ignore[reportCallIssue]
         return network.logits(self.users, self.items)  # pyright: ignore[reportCallIssue]
 
     @torch.no_grad()
@@ -63,11 +64,11 @@ class StackedChunk:
         self.position = torch.zeros((), dtype=torch.int64, device=users.device)
         self._places = torch.arange(batch_size, device=users.device)
 
-    def fill(self, users: Tensor, items: Tensor) -> None:
+    def fill(self, other: StackedChunk) -> None:
         """Other batches in the same place, or fewer."""
-        self.filled = users.shape[1]
-        self.users[:, : self.filled].copy_(users)
-        self.items[:, :, : self.filled].copy_(items)
+        self.filled = other.filled
+        self.users[:, : self.filled].copy_(other.users)
+        self.items[:, :, : self.filled].copy_(other.items)
 
     def batches(self) -> Iterator[StackedBatch]:
         for k, start in enumerate(range(0, self.filled, self.batch_size)):
@@ -91,8 +92,14 @@ class StackedBatch:
     index: int = 0
     """Which batch of its chunk this is."""
 
+    inside = None
+
     def __len__(self) -> int:
         return self.users.shape[1]
+
+    @property
+    def count(self) -> int:
+        return len(self)
 
     def logits(self, network: nn.Module) -> Tensor:
         return network.logits(self.users, self.items)  # pyright: ignore[reportCallIssue]
@@ -256,13 +263,13 @@ class Interactions:
         *,
         negatives: Negatives = "uniform",
         by_rows: bool = False,
-    ) -> Iterator[PairBatch]:
+    ) -> Iterator[PairBatch | RowBatch]:
         """Every click once in random order, each with a fresh negative; users without one are left out.
 
         With ``by_rows`` a batch is whole rows: users in random order, as many as have about ``batch_size`` clicks.
         """
         if by_rows:
-            yield from self._row_epoch(batch_size, generator, negatives)
+            yield from self.row_batches(batch_size).epoch(generator, negatives)
             return
         labels = torch.tensor([[1.0], [0.0]], device=self.device)
         for users, items in self.chunks(batch_size, generator, negatives):
@@ -286,15 +293,19 @@ class Interactions:
             flat = rows.flatten()
             users = self.users.index_select(0, flat).long().view(rows.shape)
             clicked = self.items.index_select(0, flat).long().view(rows.shape)
-            yield users, torch.stack([clicked, self._negatives(users, generators, negatives)])
+            sizes = [rows.shape[1]] * len(generators)
+            unclicked = self.negatives_of(users.flatten(), sizes, generators, negatives).view(rows.shape)
+            yield users, torch.stack([clicked, unclicked])
 
-    def _negatives(self, users: Tensor, generators: Sequence[torch.Generator], negatives: Negatives) -> Tensor:
-        """Non-clicks of users (R, m); where nothing is drawn twice, all runs' are found by one bisection."""
+    def negatives_of(
+        self, users: Tensor, sizes: Sequence[int], generators: Sequence[torch.Generator], negatives: Negatives
+    ) -> Tensor:
+        """Non-clicks of users of several runs, run after run; where nothing is drawn twice, by one bisection."""
         if self._draws_exactly(negatives):
-            points = [self._points(users.shape[1], generator) for generator in generators]
-            return self._find(users.flatten(), torch.cat(points), negatives).view(users.shape)
-        each = zip(users, generators, strict=True)
-        return torch.stack([self.sample_negatives(own, generator, negatives) for own, generator in each])
+            points = [self._points(m, generator) for m, generator in zip(sizes, generators, strict=True)]
+            return self._find(users, torch.cat(points), negatives)
+        each = zip(users.split(list(sizes)), generators, strict=True)
+        return torch.cat([self.sample_negatives(own, generator, negatives) for own, generator in each])
 
     def _draws_exactly(self, negatives: Negatives) -> bool:
         return self._bitmap is None or negatives == "popularity"
@@ -304,23 +315,15 @@ class Interactions:
         """How many clicks an epoch has: users without a non-click are left out."""
         return len(self) if self._usable_rows is None else len(self._usable_rows)
 
-    def _row_epoch(self, batch_size: int, generator: torch.Generator, negatives: Negatives) -> Iterator[PairBatch]:
-        labels = torch.tensor([[1.0], [0.0]], device=self.device)
-        some = ((self.degrees > 0) & ~self.full_users).nonzero().squeeze(1)
-        order = some[torch.randperm(len(some), generator=generator, device=self.device)]
-        filled = self.degrees[order].cumsum(0)
-        # A batch ends where the running number of clicks passes a multiple of its size: one transfer an epoch.
-        total = int(filled[-1]) if len(filled) else 0
-        marks = torch.arange(batch_size, max(batch_size, total), batch_size, device=self.device)
-        ends = torch.searchsorted(filled, marks).add_(1).unique().tolist()
-        for start, end in zip([0, *ends], [*ends, len(order)], strict=True):
-            rows = order[start:end]
-            if not len(rows):
-                continue
-            position, clicked, _ = self.rows_of(rows)
-            users = rows[position]
-            items = torch.stack([clicked, self.sample_negatives(users, generator, negatives)])
-            yield PairBatch(users, items, labels, rows, position)
+    def row_batches(self, batch_size: int) -> RowBatches:
+        """How whole rows are cut into batches of about so many clicks."""
+        if batch_size not in self._row_batches:
+            self._row_batches[batch_size] = RowBatches(self, batch_size, CHUNK)
+        return self._row_batches[batch_size]
+
+    @cached_property
+    def _row_batches(self) -> dict[int, RowBatches]:
+        return {}
 
     def finish_phase(self) -> None:
         """Nothing is kept for a phase."""

@@ -45,8 +45,14 @@ class LabelledBatch:
     """Which batch of its chunk this is."""
     _outputs: dict[nn.Module, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
+    inside = None
+
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def count(self) -> int:
+        return len(self)
 
     def logits(self, network: nn.Module) -> Tensor:
         return self._forward(network)[1]

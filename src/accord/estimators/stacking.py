@@ -103,6 +103,10 @@ def fit_stacked(
         raise DataError(NO_NEGATIVE)
     if len({(run.data.drawn_in_an_epoch, run.data.n_users, run.data.n_items) for run in runs}) > 1:
         raise StackError("The training parts of these runs differ in size; give a validation file to share.")
+    if "cdae" in (first.model, first.auxiliary, first.noise_model):
+        cut = [run.data.row_batches(first.batch_size) for run in runs]
+        if not all(own.even and own.batches == cut[0].batches for own in cut):
+            raise StackError("A user has more clicks than a batch holds, so the runs' passes differ in length.")
     if len({id(run.data) for run in runs}) > 1 and "lightgcn" in (first.model, first.auxiliary, first.noise_model):
         raise StackError("A stack of LightGCN shares one graph, but these runs hold out different clicks.")
     stacks: list[Stack] = []
@@ -113,9 +117,9 @@ def fit_stacked(
         )
         return stacks[-1]
 
-    values = {
-        name: PerRun([float(getattr(rec.settings, name)) for rec in recommenders], device)
-        for name in ("drop_rate", "beta")
+    values = {  # shares of a count are rounded as exactly as those of a run alone
+        name: PerRun([float(getattr(rec.settings, name)) for rec in recommenders], device, dtype)
+        for name, dtype in (("drop_rate", torch.float64), ("beta", torch.float32))
     }
     denoising, settings = _denoising(recommenders, device)
     method = make_method(first.method, denoising, first.auxiliary, ramp_epochs=first.ramp_epochs, **values)

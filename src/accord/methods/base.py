@@ -20,6 +20,16 @@ class Batch(Protocol):
     def __len__(self) -> int: ...
 
     @property
+    def count(self) -> int | Tensor:
+        """How many examples there are; for runs whose batches differ in size, of each run (R, 1)."""
+        ...
+
+    @property
+    def inside(self) -> Tensor | None:
+        """Where batches of several runs are padded to one width: True where there is an example."""
+        ...
+
+    @property
     def labels(self) -> Tensor:
         """The observed, maybe wrong labels; broadcasts with the logits."""
         ...

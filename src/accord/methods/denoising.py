@@ -49,8 +49,10 @@ class DenoisingTerms(Protocol):
 class PerRun:
     """A setting that differs between the runs of a stack; those that end leave it."""
 
-    def __init__(self, values: list[float], device: torch.device | str = "cpu") -> None:
-        self.all = torch.tensor(values, device=device)[:, None]
+    def __init__(
+        self, values: list[float], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
+        self.all = torch.tensor(values, device=device, dtype=dtype)[:, None]
         self.now = self.all
 
     def keep(self, which: list[int]) -> None:

@@ -31,8 +31,8 @@ class TruncatedCE(Normal):
         target = build("target")
 
         def loss(batch: Batch, clock: Clock) -> Tensor:
-            keep = kept_positives(len(batch), self.share(clock.epoch))
-            return truncated_cross_entropy(batch.logits(target), batch.labels, keep)
+            keep = kept_positives(batch.count, self.share(clock.epoch))
+            return truncated_cross_entropy(batch.logits(target), batch.labels, keep, batch.inside)
 
         networks: dict[str, nn.Module] = {"target": target}
         return [

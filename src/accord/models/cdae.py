@@ -8,14 +8,13 @@ from torch import Tensor, nn
 from accord.models.pairwise import SPREAD
 from accord.scatter import gather, summed
 
-DROPOUT = 0.5
-
 
 class CDAE(nn.Module):
-    """Wu, DuBois, Zheng & Ester (2016): a node per user, input dropout 0.5, sigmoid hidden layer.
+    """Wu, DuBois, Zheng & Ester (2016): a node per user, half of the input left out, sigmoid hidden layer.
 
     It reads rows: a training batch is whole rows, and the clicks of the batch are the rows' contents, so that
-    nothing of the size users × items ever exists. It must be bound to the training clicks.
+    nothing of the size users × items ever exists; what is left out of them is drawn with the batch. It must be
+    bound to the training clicks.
     """
 
     reads_rows = True
@@ -31,23 +30,22 @@ class CDAE(nn.Module):
         self.item_bias = nn.Parameter(torch.zeros(n_items))
         self.register_buffer("starts", None, persistent=False)
         self.register_buffer("clicked", None, persistent=False)
-        self._seed = int(torch.randint(2**62, (1,)))
-        self._generator: torch.Generator | None = None
 
     def bind(self, starts: Tensor, items: Tensor) -> None:
         self.starts, self.clicked = starts, items
 
-    def encode(self, rows: Tensor, position: Tensor, clicked: Tensor) -> Tensor:
+    def encode(self, rows: Tensor, position: Tensor, clicked: Tensor, weights: Tensor | None = None) -> Tensor:
         """Hidden layer of some users, whose clicked items stand at their ``position`` in ``rows``."""
         inputs = gather(self.items_in, clicked)
-        if self.training:
-            keep = torch.rand(len(clicked), 1, generator=self.draws(), device=clicked.device) >= DROPOUT
-            inputs = inputs * (keep / (1 - DROPOUT))
+        if weights is not None:
+            inputs = inputs * weights[:, None]
         return torch.sigmoid(summed(position, inputs, len(rows)) + gather(self.users, rows) + self.hidden_bias)
 
-    def logits_of_rows(self, rows: Tensor, position: Tensor, items: Tensor) -> Tensor:
-        """A training batch: ``items[0]`` are the contents of the rows, the other candidates are not."""
-        hidden = gather(self.encode(rows, position, items[0]), position)
+    def logits_of_rows(
+        self, rows: Tensor, position: Tensor, items: Tensor, weights: Tensor | None = None
+    ) -> Tensor:
+        """A training batch: ``items[0]`` are the contents of the rows, each with its weight; others are not."""
+        hidden = gather(self.encode(rows, position, items[0], weights), position)
         return self._decode(hidden, items)
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
@@ -69,12 +67,6 @@ class CDAE(nn.Module):
         flat = items.reshape(-1)
         products = (hidden * gather(self.items, flat).view(*items.shape, -1)).sum(-1)
         return products + gather(self.item_bias, flat).view(items.shape)
-
-    def draws(self) -> torch.Generator:
-        """The stream of its dropout, whose state belongs to a checkpoint."""
-        if self._generator is None or self._generator.device != self.users.device:
-            self._generator = torch.Generator(device=self.users.device).manual_seed(self._seed)
-        return self._generator
 
     def tables(self) -> list[nn.Parameter]:
         """Tables of which a batch touches a few rows."""

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from accord.errors import SettingError
+from accord.models.cdae import CDAE
 from accord.models.gmf import GMF
 from accord.models.lightgcn import LightGCN, _Propagate
 from accord.models.mf import MF
 from accord.models.neumf import NeuMF
 from accord.models.pairwise import FactorModel, pair_logits
-from accord.scatter import gather
+from accord.scatter import gather, summed
 
 
 class Stack(nn.Module):
@@ -75,6 +76,7 @@ class Stack(nn.Module):
             joined.grad = None
         self._members = [self._members[r] for r in which]
         self._share()
+        self.train(self.training)
         return gone
 
     def dissolve(self) -> None:
@@ -87,6 +89,7 @@ class Stack(nn.Module):
         for name in self.names:
             self.get_parameter(_flat(name)).data = torch.stack([m.get_parameter(name).data for m in self._all])
         self._share()
+        self.train(self.training)
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         """Logits (n, R, B) of users (R, B) and items (n, R, B)."""
@@ -161,7 +164,7 @@ class LightGCNStack(Stack):
         self._cache: tuple[Tensor, Tensor] | None = None
 
     def train(self, mode: bool = True) -> Stack:
-        """Every change of mode forgets the averaged vectors."""
+        """Every change of mode or members forgets the averaged vectors."""
         self._cache = None
         return super().train(mode)
 
@@ -217,12 +220,57 @@ class NeuMFStack(Stack):
         return taken.view(*index.shape, -1)
 
 
+class CDAEStack(Stack):
+    """CDAE: the rows of all members' batches are one long table."""
+
+    reads_rows = True
+
+    def logits_of_rows(self, rows: Tensor, position: Tensor, items: Tensor, weights: Tensor) -> Tensor:
+        """Logits (n, R, B) of rows (R, U), the place of each click among them (R, B), and items (n, R, B)."""
+        runs, most = rows.shape
+        at = (position + torch.arange(runs, device=rows.device)[:, None] * most).flatten()
+        inputs = self._take("items_in", items[0]) * weights.flatten()[:, None]
+        before = summed(at, inputs, runs * most) + self._take("users", rows)
+        hidden = torch.sigmoid(before.view(runs, most, -1) + self.of("hidden_bias")[:, None]).flatten(0, 1)
+        flat = pair_logits(
+            hidden, self.of("items").flatten(0, 1), None, self.of("item_bias").flatten(), None,
+            at, _rows(self.of("items"), items).flatten(1),
+        )  # fmt: skip
+        return flat.view(items.shape)
+
+    def _take(self, name: str, index: Tensor) -> Tensor:
+        table = self.of(name)
+        return gather(table.flatten(0, 1), _rows(table, index).flatten())
+
+    def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
+        clicked = {id(self._members[r].clicked) for r in which}
+        if len(clicked) > 1:  # logs of their own
+            return super().scores(users, which)
+        contents = self._contents(users)
+        before = torch.matmul(contents, _some(self.of("items_in"), which))
+        before += _some(self.of("users"), which).index_select(1, users)
+        hidden = torch.sigmoid(before + _some(self.of("hidden_bias"), which)[:, None])
+        return _all_scores(hidden, _some(self.of("items"), which), [_some(self.of("item_bias"), which)])
+
+    def _contents(self, users: Tensor) -> Tensor:
+        """The rows of these users, with a place for every item: R times smaller than the scores asked for."""
+        first_member: Any = self._members[0]
+        starts, clicked = first_member.starts, first_member.clicked
+        first, last = starts[users], starts[users + 1]
+        at = torch.arange(int((last - first).sum()), device=users.device)
+        row = torch.arange(len(users), device=users.device).repeat_interleave(last - first, output_size=len(at))
+        items = clicked[at + (last - (last - first).cumsum(0))[row]].long()
+        contents = self.of("items").new_zeros(len(users), self.of("items").shape[1])
+        return contents.index_put_((row, items), contents.new_ones(()))
+
+
 STACKS: dict[type[nn.Module], type[Stack]] = {
     MF: FactorStack,
     GMF: FactorStack,
     FactorModel: FactorStack,
     NeuMF: NeuMFStack,
     LightGCN: LightGCNStack,
+    CDAE: CDAEStack,
 }
 """Which models can be stacked, and how."""
 

@@ -120,27 +120,30 @@ def average(members: list[Tensor]) -> Tensor:
     return torch.stack(members).mean(0)
 
 
-def kept_positives(count: int, drop_rate: float | Tensor) -> int | Tensor:
+def kept_positives(count: int | Tensor, drop_rate: float | Tensor) -> int | Tensor:
     """How many of ``count`` positives a truncated loss keeps: all but the stated share, rounded."""
-    if isinstance(drop_rate, Tensor):
-        return count - (drop_rate.double() * count).round()
+    if isinstance(drop_rate, Tensor) or isinstance(count, Tensor):
+        return count - (torch.as_tensor(drop_rate, dtype=torch.float64) * count).round()
     return count - round(drop_rate * count)
 
 
-def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int | Tensor) -> Tensor:
+def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int | Tensor, inside: Tensor | None = None) -> Tensor:
     """T-CE of a batch whose first row is its positives: their ``keep`` smallest losses, and all negatives.
 
     Mean over the kept positives plus mean over the negatives; for a stack of runs, (2, R, B), one of each run, and
-    ``keep`` may be (R, 1).
+    ``keep`` may be (R, 1). What is not ``inside`` (R, B) only pads.
     """
     losses = cross_entropy(f, labels)
-    if isinstance(keep, Tensor):
-        ordered = losses[0].sort(dim=-1).values
-        inside = torch.arange(ordered.shape[-1], device=f.device) < keep
-        kept = torch.where(inside, ordered, 0.0).sum(-1) / keep.squeeze(-1).to(f.dtype)
-    else:
+    if not isinstance(keep, Tensor):
         kept = losses[0].topk(keep, largest=False, sorted=False).values.mean(-1)
-    return kept + losses[1].mean(-1)
+        return kept + losses[1].mean(-1)
+    positives = losses[0] if inside is None else losses[0].masked_fill(~inside, torch.inf)
+    ordered = positives.sort(dim=-1).values
+    smallest = torch.arange(ordered.shape[-1], device=f.device) < keep
+    kept = torch.where(smallest, ordered, 0.0).sum(-1) / keep.squeeze(-1).to(f.dtype)
+    if inside is None:
+        return kept + losses[1].mean(-1)
+    return kept + torch.where(inside, losses[1], 0.0).sum(-1) / inside.sum(-1)
 
 
 def reweighted_cross_entropy(f: Tensor, labels: Tensor, beta: float | Tensor) -> Tensor:

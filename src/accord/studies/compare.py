@@ -218,6 +218,18 @@ def compare(
     study: Study, out: Path, start: Start | None = None, go_on: Callable[[], bool] = lambda: True
 ) -> dict[str, Any]:
     """Run every cell that is not done yet and summarise; no further cell is begun once ``go_on`` says no."""
+    results = run_cells(study, out, start, go_on)
+    summary = summarise(results, study)
+    if study.tested():
+        _add_significance(summary, study, out / CELLS)
+    write_json(out / "compare.json", summary)
+    return summary
+
+
+def run_cells(
+    study: Study, out: Path, start: Start | None = None, go_on: Callable[[], bool] = lambda: True
+) -> list[dict[str, Any]]:
+    """The results of all cells that are done by now, those of earlier runs among them."""
     study.check()
     folder = out / CELLS
     folder.mkdir(parents=True, exist_ok=True)
@@ -233,11 +245,7 @@ def compare(
             results[cell] = _keep(study, cell, result, folder)
 
         study.run(group, folder, hooks, keep)
-    summary = summarise([result for result in results.values() if result is not None], study)
-    if study.tested():
-        _add_significance(summary, study, folder)
-    write_json(out / "compare.json", summary)
-    return summary
+    return [result for result in results.values() if result is not None]
 
 
 def batched(cells: Sequence[Cell], size: int) -> list[list[Cell]]:

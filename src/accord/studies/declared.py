@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,15 @@ class Declared:
     title: str
     parts: tuple[Part, ...]
     views: tuple[View, ...]
+
+    def with_models(self, models: Sequence[str]) -> Declared:
+        """The same with some of its models alone, for machines that share a study."""
+        known = {model for part in self.parts for model in part.models}
+        for model in models:
+            if model not in known:
+                raise SettingError(f"Study '{self.name}' has no model '{model}': {nearest(model, known)}")
+        changed = [replace(part, models=tuple(m for m in part.models if m in models)) for part in self.parts]
+        return replace(self, parts=tuple(part for part in changed if part.models)) if models else self
 
     def with_trials(self, trials: int | None) -> Declared:
         """The same with another budget for the parts that are searched."""

@@ -17,7 +17,7 @@ import torch
 from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.studies.compare import CELLS, Cell, Start, Study, compare
+from accord.studies.compare import CELLS, Cell, Start, Study, compare, run_cells
 from accord.studies.declared import Declared, Part
 from accord.studies.tuning import Standing, tuned_study
 from accord.training import Hook, resolve_device
@@ -84,7 +84,15 @@ def _searched(study: Study, part: Part, place: Path, told: Watching) -> Study:
     if not part.trials or not told.go_on():
         return study
     budget = {"trials": part.trials, "seeds": 1, "sampler": "random"}
-    return tuned_study(study, place, budget, told.search, told.trial, told.go_on)
+    return tuned_study(  # the cells of a row follow its search
+        study,
+        place,
+        budget,
+        told.search,
+        told.trial,
+        told.go_on,
+        lambda s: run_cells(s, place, told.cell, told.go_on),
+    )
 
 
 def _so_far(declared: Declared, out: Path) -> dict[str, Any]:

@@ -158,12 +158,16 @@ def tuned_study(
     watch: Callable[[str, Standing], None],
     hook: MakeHook,
     go_on: Callable[[], bool] = lambda: True,
+    after: Callable[[Study], Any] = lambda study: None,
 ) -> Study:
     """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
 
-    Once ``go_on`` says no, the rows that are left are not searched, and leave the comparison.
+    Once ``go_on`` says no, the rows that are left are not searched, and leave the comparison. After each row
+    ``after`` is given the comparison of the rows found so far.
     """
     found: dict[str, dict[str, Any]] = {}
+    words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {budget['sampler']} search"
+    tuned = replace(study, tuned=found, budget=words, only_tuned=True)  # pyright: ignore[reportArgumentType]
     for model, method in study.rows():
         if method == ORACLE or not study.searched(method) or not go_on():
             continue
@@ -171,8 +175,8 @@ def tuned_study(
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
         place = out / "tune" / name.replace(" ", "-")
         found[name] = tune(Tuning(one, **budget), place, lambda s, name=name: watch(name, s), hook)["best"]
-    words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {budget['sampler']} search"
-    return replace(study, tuned=found, budget=words, only_tuned=True)  # pyright: ignore[reportArgumentType]
+        after(tuned)
+    return tuned
 
 
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:

@@ -222,13 +222,7 @@ class Trainer:
         states = {"order": self._drawn_from}
         if isinstance(self._randomness, OwnRandomness):
             states["layers"] = self._randomness.state
-        for role, stream_ in self._network_streams().items():
-            states[role] = stream_.get_state()
         return named("stream", states)
-
-    def _network_streams(self) -> dict[str, torch.Generator]:
-        own = {role: getattr(network, "draws", None) for role, network in self.phase.networks.items()}
-        return {f"network {role}": draws() for role, draws in own.items() if draws is not None}
 
     def restore(self, state: State) -> None:
         """Take a phase up where it was written down."""
@@ -244,8 +238,6 @@ class Trainer:
         self.generator.set_state(streams["order"])
         if isinstance(self._randomness, OwnRandomness):
             self._randomness.state = streams["layers"]
-        for role, stream_ in self._network_streams().items():
-            stream_.set_state(streams[role])
         with torch.no_grad():
             self.stepper.total.copy_(state.tensors["total"])
         for role, tensors in self._kept_weights().items():

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from accord.data.interactions import Interactions, StackedBatch, StackedChunk
+from accord.data.row_batches import StackedRowBatch, StackedRowChunk
 from accord.errors import AccordError
 from accord.methods.base import Phase
 from accord.methods.denoising import PerRun
@@ -153,7 +154,8 @@ class _Phase:
         decays = torch.tensor([o.weight_decay for o in options], device=self.device)
         self.optimiser = StackedAdam(self.learning, phase.target, rates, decays, self.recording)
         self.generators = [stream(self.device, o.seed, "order", phase.name) for o in options]
-        self.chunk: StackedChunk | None = None
+        self.by_rows = any(getattr(network, "reads_rows", False) for network in self.learning.values())
+        self.chunk: Any = None
         self.best: dict[str, list[Tensor]] = {}
         self.epoch = self.steps = 0
         for run in runs:
@@ -166,8 +168,9 @@ class _Phase:
         self.chunk = None
 
     def run(self) -> None:
+        learning = set(map(id, self.learning.values()))
         for one in self.stacks:
-            one.train()
+            one.train(id(one) in learning)
         while self.runs:
             self._one_epoch()
         self.optimiser.release()
@@ -196,26 +199,38 @@ class _Phase:
         if len(empty) >= max(1, EMPTY_SHARE * len(self.runs) if self.recording else 1):
             self._leave(empty)
 
-    def _batches(self) -> Iterator[StackedBatch]:
+    def _batches(self) -> Iterator[StackedBatch | StackedRowBatch]:
         """Every run's batches side by side; drawn for many batches at a time, from each run's own stream."""
         negatives = self.phase.sampling(None, self.epoch).get("negatives", "uniform")
         size = self.runs[0].options.batch_size
-        for users, items in self._drawn(size, negatives):
+        for chunk in self._drawn_rows(size, negatives) if self.by_rows else self._drawn(size, negatives):
             if self.chunk is None or not self.recording:
-                self.chunk = StackedChunk(users, items, size)
+                self.chunk = chunk
             else:
-                self.chunk.fill(users, items)
+                self.chunk.fill(chunk)
             yield from self.chunk.batches()
 
-    def _drawn(self, size: int, negatives: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    def _drawn(self, size: int, negatives: Any) -> Iterator[StackedChunk]:
         shared = self.runs[0].data
         if all(run.data is shared for run in self.runs):
-            yield from shared.stacked_chunks(size, self.generators, negatives)
+            for users, items in shared.stacked_chunks(size, self.generators, negatives):
+                yield StackedChunk(users, items, size)
             return
         each = zip(self.runs, self.generators, strict=True)
         parts = [run.data.chunks(size, generator, negatives) for run, generator in each]
         for drawn in zip(*parts, strict=True):
-            yield torch.stack([users for users, _ in drawn]), torch.stack([items for _, items in drawn], 1)
+            users, items = torch.stack([users for users, _ in drawn]), torch.stack([items for _, items in drawn], 1)
+            yield StackedChunk(users, items, size)
+
+    def _drawn_rows(self, size: int, negatives: Any) -> Iterator[StackedRowChunk]:
+        cut = [run.data.row_batches(size) for run in self.runs]
+        shape = max(own.shape[0] for own in cut), max(own.shape[1] for own in cut)
+        if all(own is cut[0] for own in cut):
+            yield from cut[0].stacked(self.generators, negatives, shape)
+            return
+        each = zip(cut, self.generators, strict=True)
+        parts = [own.stacked([generator], negatives, shape) for own, generator in each]
+        yield from map(StackedRowChunk.joined, zip(*parts, strict=True))
 
     @torch.no_grad()
     def _sound(self) -> list[bool]:
