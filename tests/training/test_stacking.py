@@ -13,6 +13,7 @@ from accord.data.simulator import Simulation
 from accord.errors import SettingError
 from accord.estimators.stacking import Source, can_stack, fit_stacked
 from accord.studies import Comparison, compare
+from accord.training import stepping
 
 QUICK: dict[str, Any] = {"epochs": 6, "patience": 2, "batch_size": 512, "dims": 8}
 VARIED: list[dict[str, Any]] = [
@@ -115,16 +116,19 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA de
 @pytest.mark.parametrize("model", ["gmf", "neumf", "lightgcn", "cdae"])
 @pytest.mark.parametrize("method", ["normal", "wbpr", "t-ce", "deca", "deca-p"])
 def test_a_recorded_stack_is_the_run_alone_and_the_same_bytes_twice(
-    model: str, method: str, made: Simulation
+    model: str, method: str, made: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs() -> list[Recommender]:
         made_of = [{**QUICK, **one, "batch_size": 256, "device": "cuda"} for one in VARIED]
         return [Recommender(model=model, method=method, **one) for one in made_of]
 
     stacked, again = (fit_stacked(runs(), Source(made.log())) for _ in range(2))
-    apart = 1e-2 if method == "t-ce" else 1e-3
-    for rec, twin, alone in zip(stacked, again, runs(), strict=True):
+    monkeypatch.setattr(stepping, "WARM_UP", 10**9)  # no step is ever recorded
+    plain = fit_stacked(runs(), Source(made.log()))
+    for rec, twin, unrecorded, alone in zip(stacked, again, plain, runs(), strict=True):
         alone.fit(made.log())
         assert torch.equal(weights(rec), weights(twin))
-        assert [r["loss"] for r in rec.history_] == pytest.approx([r["loss"] for r in alone.history_], rel=1e-3)
-        assert torch.allclose(weights(rec), weights(alone), rtol=1e-2, atol=apart)
+        assert torch.equal(weights(rec), weights(unrecorded))
+        # Alone, other kernels do the products: what is left of rounding after some hundred steps of Adam.
+        assert [r["loss"] for r in rec.history_] == pytest.approx([r["loss"] for r in alone.history_], rel=5e-3)
+        assert torch.dist(weights(rec), weights(alone)) < 5e-3 * weights(alone).norm()

@@ -211,11 +211,9 @@ class LabelledData:
     ) -> Iterator[LabelledBatch]:
         """Every example once in random order, or those at ``positions`` among the rows."""
         batch_size = min(batch_size, max(1, len(self.rows)))
-        rows = self.rows if positions is None else self.rows.index_select(0, positions)
-        order = rows[torch.randperm(len(rows), generator=generator, device=self.device)]
-        if len(rows) > 1 and len(rows) % batch_size == 1:  # one example alone has no batch statistics
-            order = order[:-1]
-        draws = None if self.augmentation is None else self.augmentation.draw(len(rows), generator)
+        order = self.shuffled(batch_size, generator, positions)
+        count = len(self.rows) if positions is None else len(positions)
+        draws = None if self.augmentation is None else self.augmentation.draw(count, generator)
         if self._chunk is None or self._chunk.batch_size != batch_size:
             self._chunk = Chunk(self, batch_size)
         chunk = self._chunk
@@ -224,6 +222,17 @@ class LabelledData:
             part = order[start : start + step]
             chunk.fill(part, None if draws is None else draws.part(start, start + len(part)))
             yield from chunk.batches()
+
+    def shuffled(self, batch_size: int, generator: torch.Generator, positions: Tensor | None = None) -> Tensor:
+        """The rows of an epoch, in random order."""
+        rows = self.rows if positions is None else self.rows.index_select(0, positions)
+        order = rows[torch.randperm(len(rows), generator=generator, device=self.device)]
+        alone = len(rows) > 1 and len(rows) % batch_size == 1  # one example alone has no batch statistics
+        return order[:-1] if alone else order
+
+    def steps_in_epoch(self, batch_size: int) -> int:
+        whole, rest = divmod(len(self.rows), min(batch_size, max(1, len(self.rows))))
+        return whole + (rest > 1)
 
     def in_order(self, block: int = BLOCK) -> Iterator[LabelledBatch]:
         """Every example once, as it is, in its own order."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+
+from accord.data.chunks import PartsChunk
 
 if TYPE_CHECKING:
     from accord.data.interactions import Interactions, Negatives
@@ -75,19 +77,24 @@ class StackedRowBatch:
     """Batches of R runs as one: ``users`` (R, B), ``items`` (2, R, B), ``rows`` (R, U); shorter ones are padded."""
 
     users: Tensor
-    items: Tensor
-    labels: Tensor
+    clicked: Tensor
+    unclicked: Tensor
     rows: Tensor
     position: Tensor
     kept: Tensor
     inside: Tensor
     """True where there is a click, False in the padding."""
-    chunk: StackedRowChunk | None = None
+    labels: Tensor
+    chunk: PartsChunk[StackedRowBatch] | None = None
     index: int = 0
     """Which batch of its chunk this is."""
 
     def __len__(self) -> int:
         return self.users.shape[1]
+
+    @cached_property
+    def items(self) -> Tensor:
+        return torch.stack([self.clicked, self.unclicked])
 
     @cached_property
     def count(self) -> Tensor:
@@ -112,41 +119,6 @@ class StackedRowBatch:
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,)."""
         return torch.where(self.inside, losses, 0.0).sum((0, 2)) / self.count.squeeze(1)
-
-
-class StackedRowChunk:
-    """A buffer of many batches of R runs. It stays where it is, so that a step captured once serves all of them."""
-
-    def __init__(self, parts: dict[str, Tensor]) -> None:
-        self.parts = parts
-        self.filled, self.batch_size = parts["users"].shape[0], parts["users"].shape[2]
-        device = parts["users"].device
-        self.labels = torch.tensor([1.0, 0.0], device=device).view(2, 1, 1)
-        self.position = torch.zeros(1, dtype=torch.int64, device=device)
-
-    @staticmethod
-    def joined(chunks: Sequence[StackedRowChunk]) -> StackedRowChunk:
-        """The batches of all their runs side by side."""
-        return StackedRowChunk({name: torch.cat([c.parts[name] for c in chunks], 1) for name in chunks[0].parts})
-
-    def fill(self, other: StackedRowChunk) -> None:
-        """Other batches in the same place, or fewer."""
-        self.filled = other.filled
-        for name, buffer in self.parts.items():
-            buffer[: self.filled].copy_(other.parts[name])
-
-    def batches(self) -> Iterator[StackedRowBatch]:
-        for k in range(self.filled):
-            yield self._batch({name: part[k] for name, part in self.parts.items()}, self, k)
-
-    def moving(self) -> StackedRowBatch:
-        """The batch that ``position`` points to when a captured step is replayed."""
-        return self._batch({name: part.index_select(0, self.position)[0] for name, part in self.parts.items()})
-
-    def _batch(self, parts: dict[str, Tensor], chunk: StackedRowChunk | None = None, k: int = 0) -> StackedRowBatch:
-        items = torch.stack([parts["clicked"], parts["unclicked"]])
-        own = {name: parts[name] for name in ("users", "rows", "position", "kept", "inside")}
-        return StackedRowBatch(items=items, labels=self.labels, chunk=chunk, index=k, **own)
 
 
 class RowBatches:
@@ -181,18 +153,17 @@ class RowBatches:
             for k in range(first, last):
                 part = slice(clicks[k] - clicks[first], clicks[k + 1] - clicks[first])
                 if part.start < part.stop:
-                    own = {
-                        name: values[..., part] for name, values in flat.items() if name in RowBatch.__annotations__
-                    }
+                    own = {name: flat[name][part] for name in ("users", "position", "kept")}
                     items = torch.stack([flat["clicked"][part], flat["unclicked"][part]])
                     yield RowBatch(items=items, labels=labels, rows=plan.order[rows[k] : rows[k + 1]], **own)
 
     def stacked(
         self, generators: Sequence[torch.Generator], negatives: Negatives, shape: tuple[int, int]
-    ) -> Iterator[StackedRowChunk]:
+    ) -> Iterator[PartsChunk[StackedRowBatch]]:
         """The batches of R runs, each drawn from a stream of its own and padded to a shape."""
         plan, runs, (width, users) = _Plan(self, generators), len(generators), shape
         device, n = self.data.device, len(self.some)
+        labels = torch.tensor([1.0, 0.0], device=device).view(2, 1, 1)
         order = plan.order.view(runs, n)
         for first, last, flat in self._drawn(plan, generators, negatives):
             run, batch = flat.pop("run"), flat.pop("batch")
@@ -206,7 +177,7 @@ class RowBatches:
             places = plan.rows[:, first:last, None] + torch.arange(users, device=device)
             rows = order.gather(1, places.clamp_(max=n - 1).flatten(1)).view(places.shape)
             parts["rows"] = rows.transpose(0, 1).contiguous()
-            yield StackedRowChunk(parts)
+            yield PartsChunk(parts, partial(StackedRowBatch, labels=labels))
 
     def _drawn(
         self, plan: _Plan, generators: Sequence[torch.Generator], negatives: Negatives

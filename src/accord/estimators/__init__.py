@@ -8,7 +8,8 @@ from accord.estimators.recommender import Recommender
 from accord.estimators.settings import RecommenderSettings, make_settings
 
 if TYPE_CHECKING:
-    from accord.estimators.classifier import Classifier, fit_together
+    from accord.estimators.classifier import Classifier
+    from accord.estimators.fitting import fit_together
 
 __all__ = ["Classifier", "Recommender", "RecommenderSettings", "fit_together", "make_settings"]
 
@@ -16,7 +17,7 @@ __all__ = ["Classifier", "Recommender", "RecommenderSettings", "fit_together", "
 def __getattr__(name: str) -> object:
     # scikit-learn is imported only when a classifier is asked for.
     if name in ("Classifier", "fit_together"):
-        from accord.estimators import classifier
+        from accord.estimators import fitting
 
-        return getattr(classifier, name)
+        return getattr(fitting, name)
     raise AttributeError(f"module 'accord.estimators' has no attribute {name!r}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +40,16 @@ from accord.training import Checkpoint, EpochRecord, Hook, Run, checkpoint_of, d
 
 TRAIN, VALID = 0, 1
 TABLE_ADVICE = "give a table (examples, columns) of finite numbers, with a label for each example"
+
+
+class Prepared(NamedTuple):
+    """Examples that were taken in: what a training needs."""
+
+    inputs: np.ndarray
+    data: LabelledData
+    valid: LabelledData | None
+    watched: LabelledData | None
+    build: Networks
 
 
 @with_settings_in_signature(ClassifierSettings)
@@ -116,6 +125,29 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
         ``resident`` is the same examples on the device already, shared by several runs.
         """
+        settings, taken = self.settings, self.prepare(X, y, clean=clean, watch=watch, resident=resident)
+        trusted = None if clean is None else self._other(clean)
+        self._phases = settings.make_method(len(self.classes_), self._auxiliary(), trusted).phases(taken.build)
+        valid, watched = taken.valid, taken.watched
+        return training(
+            self._phases,
+            taken.data,
+            settings.training_options(self.model_),
+            None if valid is None else lambda network: accuracy(network, valid),
+            None if watched is None else lambda network: accuracy(network, watched),
+            checkpoint_of(checkpoint, settings.model_dump_json(), taken.inputs, self.labels_, *(clean or ())),
+        )
+
+    def prepare(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        clean: tuple[Any, Any] | None = None,
+        watch: tuple[Any, Any] | None = None,
+        resident: Tensor | None = None,
+    ) -> Prepared:
+        """Check the examples and lay them out for a training."""
         settings = self.settings
         refuse_other_than_pairs(clean=clean, watch=watch)
         if settings.method == "mw-net" and (clean is None or not count(clean[1])):
@@ -145,19 +177,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         alone |= settings.method == "itlm" and round(settings.keep_share * len(rows)) <= 1
         build = self._networks(alone)
         build.check(self._auxiliary() if settings.method == "deca" else None)
-        self._method = settings.make_method(
-            len(self.classes_), self._auxiliary(), None if clean is None else self._other(clean)
-        )
-        self._phases = self._method.phases(build)
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(self._device))
-        return training(
-            self._phases,
-            data,
-            settings.training_options(self.model_),
-            (lambda network: accuracy(network, valid)) if held.any() else None,
-            None if watch is None else self._watcher(watch),
-            checkpoint_of(checkpoint, settings.model_dump_json(), inputs, labels, *(clean or ())),
-        )
+        watched = None if watch is None else self._other(watch)
+        return Prepared(inputs, data, valid if held.any() else None, watched, build)
 
     def _take(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Checked inputs and class numbers; learns the shape, the classes and the model's name."""
@@ -212,22 +234,21 @@ class Classifier(ClassifierMixin, BaseEstimator):
             )
         return self._data(values, labels, torch.arange(len(labels), device=self._device))
 
-    def _watcher(self, examples: tuple[Any, Any]) -> Any:
-        data = self._other(examples)
-        return lambda network: accuracy(network, data)
-
-    def finish(self, history: list[EpochRecord]) -> None:
-        """Keep what was learned and judge every given label."""
+    def finish(self, history: list[EpochRecord], networks: dict[str, nn.Module] | None = None) -> None:
+        """Keep what was learned and judge every given label; by default by the networks of `start`."""
         self.history_ = history
-        kept = {role: phase.networks[role] for phase in self._phases for role in phase.kept}
-        self.networks_ = {role: network for role, network in kept.items() if role != "prior"}
-        judged = judge(self._method, self.networks_, self._whole.in_order, len(self.classes_))
+        if networks is None:
+            networks = {role: phase.networks[role] for phase in self._phases for role in phase.kept}
+            del self._phases
+        self.networks_ = {role: network for role, network in networks.items() if role != "prior"}
+        method = self.settings.make_method(len(self.classes_), self._auxiliary())
+        judged = judge(method, self.networks_, self._whole.in_order, len(self.classes_))
         self.label_quality_, self.predicted_ = judged.quality, judged.predicted
         self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix
         self.n_iter_ = len(history)
         self.device_ = str(self._device)
         self.worst_images_ = self._worst_images()
-        del self._whole, self._phases, self._method
+        del self._whole
 
     def _worst_images(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Positions and pixels of the least believable images, for the report."""
@@ -397,44 +418,3 @@ def accuracy(network: nn.Module, data: LabelledData) -> dict[str, Tensor]:
 
 def _right(network: nn.Module, batch: LabelledBatch) -> Tensor:
     return (batch.logits(network).argmax(1) == batch.labels).sum()
-
-
-def fit_together(
-    classifiers: Sequence[Classifier],
-    inputs: Sequence[Any],
-    labels: Sequence[Any],
-    *,
-    clean: Sequence[tuple[Any, Any] | None] | None = None,
-    watch: tuple[Any, Any] | None = None,
-    hooks: Sequence[Hook | None] | None = None,
-    fitted: Callable[[int], None] = lambda k: None,
-) -> list[Classifier]:
-    """Fit several classifiers side by side, each on inputs and labels of its own.
-
-    On a GPU every run has a stream of its own, and inputs that are the same object are held once; elsewhere the
-    runs take turns. A run gives what it would give alone. ``fitted`` is told of each as it is ready; where one
-    cannot be trained, the others are, and then its error is raised.
-    """
-    counts = {len(given) for given in (classifiers, inputs, labels, clean, hooks) if given is not None}
-    if counts != {len(classifiers)} or not classifiers:
-        raise DataError(
-            "Give as many inputs and lists of labels (and clean examples and hooks) as classifiers, at least one."
-        )
-    device = resolve_device(classifiers[0].settings.device)
-    held: dict[int, Tensor] = {}
-    for X in inputs:
-        if id(X) not in held:
-            with refused(TABLE_ADVICE):
-                held[id(X)] = on_device(np.asarray(X, np.float32) if is_table(X) else as_images(X), device)
-    extra = clean or [None] * len(classifiers)
-    runs = [
-        clf.start(X, y, clean=c, watch=watch, resident=held[id(X)])
-        for clf, X, y, c in zip(classifiers, inputs, labels, extra, strict=True)
-    ]
-
-    def ended(k: int, history: list[EpochRecord]) -> None:
-        classifiers[k].finish(history)
-        fitted(k)
-
-    drive(runs, device, hooks, ended)
-    return list(classifiers)

@@ -22,6 +22,7 @@ from accord.methods.denoising import PerRun
 from accord.models import RECOMMENDERS
 from accord.models.stacked import STACKS, Stack, stack
 from accord.training import Hook, resolve_device
+from accord.training.stacked_worlds import Clicks as ClickWorld
 from accord.training.stacking import StackedRun, train_stacked
 
 MAY_DIFFER = frozenset({"seed", "learning_rate", "l2", "c0", "c1", "alpha", "drop_rate", "beta"})
@@ -124,7 +125,7 @@ def fit_stacked(
     denoising, settings = _denoising(recommenders, device)
     method = make_method(first.method, denoising, first.auxiliary, ramp_epochs=first.ramp_epochs, **values)
     phases = method.phases(build)
-    train_stacked(phases, stacks, [*settings, *values.values()], runs, _measure)
+    train_stacked(phases, stacks, [*settings, *values.values()], runs, ClickWorld(_measure))
     errors: list[tuple[int, AccordError]] = []
     for r, (rec, run) in enumerate(zip(recommenders, runs, strict=True)):
         if run.error is not None:

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from accord.methods.base import Build, Clock
+from accord.methods.denoising import PerRun, now
 from accord.objectives.multiclass import choose_classes, given_label_posterior, stage_one, stage_two
 
 Expectation = Literal["printed", "full"]
-Constants = float | tuple[float, ...]
+Constants = float | tuple[float, ...] | PerRun
 
 
 @cache
@@ -29,7 +30,7 @@ class TwoStage:
     classes: int
     c1: Constants = 1.0
     c2: Constants = 1.0
-    alpha: float = 1.0
+    alpha: float | PerRun = 1.0
     stage_one_epochs: int = 10
     """T1: epochs before the constants go."""
     expectation: Expectation = "printed"
@@ -41,8 +42,8 @@ class TwoStage:
     kept: tuple[str, ...] = ("noise",)
     turns: int = 1
 
-    def agreement_weight(self) -> float:
-        return self.alpha
+    def agreement_weight(self) -> Any:
+        return now(self.alpha)
 
     def noise_networks(self, build: Build) -> dict[str, nn.Module]:
         return {"noise": build("noise", "noise")}
@@ -56,7 +57,7 @@ class TwoStage:
         if self.detach_features:
             features = features.detach()
         k = torch.as_tensor(clock.step % self.classes, device=f.device)
-        cost = -h(features, k).gather(1, labels[:, None]).squeeze(1)
+        cost = -h(features, k).gather(-1, labels[..., None]).squeeze(-1)
         if self.stage(clock.epoch) == 1:
             return stage_one(f, cost, labels, k, self._constant(self.c1, k), self._constant(self.c2, k))
         chosen = None if self.some_classes is None else choose_classes(f, clock.step, *self.some_classes)
@@ -66,7 +67,7 @@ class TwoStage:
     def _constant(self, value: Constants, k: Tensor) -> float | Tensor:
         if isinstance(value, tuple):
             return _numbers(value, k.device).index_select(0, k.view(1))
-        return value
+        return now(value)
 
     def posterior(self, networks: dict[str, nn.Module], batch: Any) -> Tensor:
         f = batch.logits(networks["target"])

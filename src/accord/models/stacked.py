@@ -19,7 +19,9 @@ from accord.models.gmf import GMF
 from accord.models.lightgcn import LightGCN, _Propagate
 from accord.models.mf import MF
 from accord.models.neumf import NeuMF
+from accord.models.noise_model import NoiseModel
 from accord.models.pairwise import FactorModel, pair_logits
+from accord.models.vision import MLP
 from accord.scatter import gather, summed
 
 
@@ -264,6 +266,53 @@ class CDAEStack(Stack):
         return contents.index_put_((row, items), contents.new_ones(()))
 
 
+def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A linear layer of every member: inputs (R, B, a), weight (R, b, a), bias (R, b)."""
+    return torch.baddbmm(bias[:, None], inputs, weight.transpose(1, 2))
+
+
+class MLPStack(Stack):
+    """MLP classifiers; inputs (R, B, …)."""
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (R, B, width) and logits (R, B, classes)."""
+        hidden = inputs.flatten(2)
+        for name in self.names:
+            layer = name.removesuffix(".weight")
+            if layer.startswith("hidden.") and layer != name:
+                hidden = _linear(hidden, self.of(name), self.of(f"{layer}.bias")).relu()
+        return hidden, _linear(hidden, self.of("head.weight"), self.of("head.bias"))
+
+
+class NoiseStack(Stack):
+    """The noise models hφ of classifiers."""
+
+    def _of_features(self, features: Tensor) -> Tensor:
+        return _linear(features, self.of("first.weight")[..., : features.shape[2]], self.of("first.bias"))
+
+    def _of_classes(self, width: int) -> Tensor:
+        """What each class adds to the hidden layer: (R, classes, width)."""
+        return self.of("first.weight")[..., width:].transpose(1, 2)
+
+    def forward(self, features: Tensor, k: Tensor) -> Tensor:
+        """log hφ(x, k), (R, B, classes)."""
+        added = self._of_classes(features.shape[2]).index_select(1, k.view(1))
+        hidden = torch.relu(self._of_features(features) + added)
+        return torch.log_softmax(_linear(hidden, self.of("second.weight"), self.of("second.bias")), 2)
+
+    @torch.no_grad()
+    def costs(self, features: Tensor, labels: Tensor, classes: Tensor | None = None) -> Tensor:
+        """−log hφ(x, c)[ỹ] for every class c, (R, B, classes); no gradient."""
+        if classes is not None:
+            raise NotImplementedError("a stack sums over all classes")
+        runs, batch, width = features.shape
+        hidden = self._of_features(features)[:, :, None] + self._of_classes(width)[:, None]
+        rows = _linear(hidden.relu_().flatten(1, 2), self.of("second.weight"), self.of("second.bias"))
+        rows = rows.view(runs, batch, hidden.shape[2], -1)
+        given = labels[..., None, None].expand(*rows.shape[:3], 1)
+        return torch.logsumexp(rows, 3) - rows.gather(3, given).squeeze(3)
+
+
 STACKS: dict[type[nn.Module], type[Stack]] = {
     MF: FactorStack,
     GMF: FactorStack,
@@ -271,6 +320,8 @@ STACKS: dict[type[nn.Module], type[Stack]] = {
     NeuMF: NeuMFStack,
     LightGCN: LightGCNStack,
     CDAE: CDAEStack,
+    MLP: MLPStack,
+    NoiseModel: NoiseStack,
 }
 """Which models can be stacked, and how."""
 

@@ -1,7 +1,8 @@
 """The multi-class objectives, from logits in log space; `multiclass_reference` is the plain form of each.
 
-``f`` holds the target's logits, one row for each example. The noise model hφ enters as costs: −log hφ(x, c)[ỹ],
-the price of explaining the observed label ỹ by the true class c.
+``f`` holds the target's logits, one row for each example; the classes are its last dimension, and in a stack the
+runs its first. The noise model hφ enters as costs: −log hφ(x, c)[ỹ], the price of explaining the observed label ỹ
+by the true class c.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from accord.objectives.agreeing import weigh
 
 def cross_entropy(f: Tensor, labels: Tensor) -> Tensor:
     """−log P(ỹ) for each example."""
-    return F.cross_entropy(f, labels, reduction="none")
+    return F.cross_entropy(f.flatten(0, -2), labels.flatten(), reduction="none").view(labels.shape)
 
 
 def label_quality(f: Tensor, labels: Tensor) -> Tensor:
     """P_f(ỹ): how much the target believes each given label."""
-    return torch.softmax(f, 1).gather(1, labels[:, None]).squeeze(1)
+    return torch.softmax(f, -1).gather(-1, labels[..., None]).squeeze(-1)
 
 
 def average(members: list[Tensor]) -> Tensor:
@@ -35,9 +36,9 @@ def average(members: list[Tensor]) -> Tensor:
 class _KL(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, p: Tensor, q: Tensor) -> Tensor:
-        log_p, log_q = F.log_softmax(p, 1), F.log_softmax(q, 1)
+        log_p, log_q = F.log_softmax(p, -1), F.log_softmax(q, -1)
         prob, difference = log_p.exp(), log_p - log_q
-        kl = (prob * difference).sum(1)
+        kl = (prob * difference).sum(-1)
         ctx.save_for_backward(prob, difference, kl, log_q)
         return kl
 
@@ -45,8 +46,8 @@ class _KL(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
         prob, difference, kl, log_q = ctx.saved_tensors
-        to_p = grad[:, None] * prob * (difference - kl[:, None]) if ctx.needs_input_grad[0] else None
-        to_q = grad[:, None] * (log_q.exp() - prob) if ctx.needs_input_grad[1] else None
+        to_p = grad[..., None] * prob * (difference - kl[..., None]) if ctx.needs_input_grad[0] else None
+        to_q = grad[..., None] * (log_q.exp() - prob) if ctx.needs_input_grad[1] else None
         return to_p, to_q
 
 
@@ -65,9 +66,9 @@ def stage_one(f: Tensor, cost: Tensor, labels: Tensor, k: Tensor, c1: float | Te
 
     ``cost`` is −log hφ(x, k)[ỹ]; ``c1`` is paid where ỹ = k and y is not, ``c2`` where ỹ ≠ k and y is neither.
     """
-    p = torch.softmax(f, 1)
-    p_k = p.index_select(1, k.view(1)).squeeze(1)
-    p_given = p.gather(1, labels[:, None]).squeeze(1)
+    p = torch.softmax(f, -1)
+    p_k = p.index_select(-1, k.view(1)).squeeze(-1)
+    p_given = p.gather(-1, labels[..., None]).squeeze(-1)
     is_k = labels == k
     others = torch.where(is_k, c1 * (1 - p_k), c2 * (1 - p_k - p_given))
     return others + cost * p_k
@@ -81,18 +82,18 @@ def stage_two(
     ``cost`` is that of class k, through which hφ learns; ``costs`` holds every class's, or the ``chosen`` ones',
     and gets no gradient. As printed, the sum leaves out c = ỹ where ỹ ≠ k; ``full`` keeps it.
     """
-    p = torch.softmax(f, 1)
-    p_k = p.index_select(1, k.view(1)).squeeze(1)
+    p = torch.softmax(f, -1)
+    p_k = p.index_select(-1, k.view(1)).squeeze(-1)
     if chosen is None:
-        classes = torch.arange(f.shape[1], device=f.device)[None]
+        classes = torch.arange(f.shape[-1], device=f.device)[None]
         counted = classes != k
     else:
         p = p.gather(1, chosen.classes)
         classes = chosen.classes
         counted = chosen.weights * (classes != k)
     if not full:
-        counted = counted * (classes != labels[:, None])
-    return (p * costs.detach() * counted).sum(1) + cost * p_k
+        counted = counted * (classes != labels[..., None])
+    return (p * costs.detach() * counted).sum(-1) + cost * p_k
 
 
 class Chosen(NamedTuple):

@@ -15,16 +15,14 @@ import pyarrow.parquet as parquet
 from accord.data.noise import NoisyLabels, add_noise
 from accord.data.splits import clean_apart
 from accord.errors import DataError
-from accord.estimators.classifier import Classifier, fit_together
+from accord.estimators.classifier import Classifier
 from accord.estimators.classifier_settings import make_classifier_settings
+from accord.estimators.fitting import SIDE_BY_SIDE, at_once, fit_together
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
 from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, batched, validation_value
 from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
-from accord.training import Hook, resolve_device
-
-SIDE_BY_SIDE = 8
-"""Runs that share a GPU."""
+from accord.training import Hook
 
 
 @dataclass(frozen=True)
@@ -73,11 +71,18 @@ class LabelComparison(Study):
         return [json.dumps([self.noise, self.noise_kind, list(self.also)])]
 
     def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        return batched(cells, self.validated_at_once())
+        rows: dict[str, list[Cell]] = {}
+        for cell in cells:
+            rows.setdefault(cell.row if self._at_once(*cell[:2]) > SIDE_BY_SIDE else "", []).append(cell)
+        return [part for own in rows.values() for part in batched(own, self._at_once(*own[0][:2]))]
 
     def validated_at_once(self) -> int:
-        device = resolve_device(str(self.settings.get("device", "auto")))
-        return SIDE_BY_SIDE if device.type == "cuda" else 1
+        return self._at_once(self.models[0], self.methods[0])
+
+    def _at_once(self, model: str, method: str) -> int:
+        settings = make_classifier_settings(self.settings_of(model, method, 0))
+        shape = np.shape(self.X)[1:]
+        return at_once(settings, int(np.prod(shape)), len(np.unique(self.y)), len(shape) > 1)
 
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]

@@ -9,84 +9,43 @@ and replayed, and places are freed when a part of them is empty: a smaller stack
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from accord.data.interactions import Interactions, StackedBatch, StackedChunk
-from accord.data.row_batches import StackedRowBatch, StackedRowChunk
 from accord.errors import AccordError
 from accord.methods.base import Phase
 from accord.methods.denoising import PerRun
 from accord.models.stacked import Stack
 from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, diverged
-from accord.training.optimisers import BETAS, EPSILON
 from accord.training.seeds import stream
+from accord.training.stacked_optimisers import stacked_optimiser
 from accord.training.stepping import Stepper, own_stream
 
-StackedScorer = Callable[[Tensor], Tensor]
-Measure = Callable[[StackedScorer, Any, int], Mapping[str, Tensor]]
-"""(scores of R runs, a task, R) to each run's metrics, (R,)."""
+
+class World(Protocol):
+    """What the runs of a stack learn from, and how they are measured."""
+
+    def chunks(
+        self, runs: Sequence[StackedRun], generators: Sequence[torch.Generator], phase: Phase, epoch: int
+    ) -> Iterator[Any]:
+        """The batches of an epoch, many at a time, in buffers that can be filled again."""
+        ...
+
+    def measured(self, target: Any, places: Sequence[int], tasks: Sequence[Any]) -> list[dict[str, float]]:
+        """The metrics of the members at these places, each on its own task."""
+        ...
+
+    def steps(self, run: StackedRun) -> int:
+        """Steps of an epoch."""
+        ...
+
+
 EMPTY_SHARE = 0.25
 """On a GPU, the share of empty places at which a stack is made smaller."""
-
-
-class StackedAdam:
-    """Adam over stacks, with a rate and an L2 factor for each run; one fused call, whatever the number of runs."""
-
-    def __init__(
-        self, stacks: dict[str, Stack], target: str, rates: Tensor, decays: Tensor, capturable: bool = False
-    ) -> None:
-        self.decayed = [p for role, s in stacks.items() if role == target for p in s.parameters()]
-        self.parameters = [p for s in stacks.values() for p in s.parameters()]
-        self.rates, self.decays = rates, decays
-        self.highest = float(rates.max())
-        self._same = bool((rates == self.highest).all())  # looked at once: a step must not ask the device
-        self.adam = torch.optim.Adam(
-            self.parameters, lr=self.highest, betas=BETAS, eps=EPSILON, fused=True, capturable=capturable
-        )
-
-    def clear(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    @torch.no_grad()
-    def step(self) -> None:
-        for parameter in self.decayed:
-            if parameter.grad is not None:
-                parameter.grad.addcmul_(parameter, _like(self.decays, parameter))
-        moving = [p for p in self.parameters if p.grad is not None]
-        before = None if self._same else [p.clone() for p in moving]
-        self.adam.step()
-        if before is not None:  # Adam's step is proportional to the rate: take each run's share of the longest
-            for parameter, old in zip(moving, before, strict=True):
-                torch.lerp(old, parameter, _like(self.rates / self.highest, parameter), out=parameter)
-
-    def set_rate(self, rate: float) -> None:
-        raise NotImplementedError("the runs of a stack have rates of their own")
-
-    def state(self) -> dict[str, Tensor]:
-        raise NotImplementedError("a stack is not written down while it trains")
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        raise NotImplementedError("a stack is not written down while it trains")
-
-    def release(self) -> None:
-        self.clear()
-        self.adam.state.clear()
-
-    def keep(self, rows: Tensor) -> None:
-        self.rates, self.decays = self.rates[rows], self.decays[rows]
-        for state in self.adam.state.values():
-            for name in ("exp_avg", "exp_avg_sq"):
-                state[name] = state[name].index_select(0, rows)
-
-
-def _like(values: Tensor, parameter: Tensor) -> Tensor:
-    return values.view(-1, *[1] * (parameter.dim() - 1))
 
 
 @dataclass
@@ -94,7 +53,7 @@ class StackedRun:
     """One member's own story."""
 
     options: TrainingOptions
-    data: Interactions
+    data: Any
     task: Any = None
     """What it is validated on; runs may share it."""
     hook: Hook | None = None
@@ -116,7 +75,7 @@ def train_stacked(
     stacks: Sequence[Stack],
     settings: Sequence[PerRun],
     runs: Sequence[StackedRun],
-    measure: Measure,
+    world: World,
 ) -> None:
     """Train all runs through all phases; histories go into the runs, weights into the stacks' members."""
     device = runs[0].data.device
@@ -124,7 +83,7 @@ def train_stacked(
         for number, phase in enumerate(phases, 1):
             for one in (*stacks, *settings):
                 one.rejoin()
-            _Phase(phase, (number, len(phases)), stacks, settings, list(runs), measure).run()
+            _Phase(phase, (number, len(phases)), stacks, settings, list(runs), world).run()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     for one in stacks:
@@ -141,20 +100,17 @@ class _Phase:
         stacks: Sequence[Stack],
         settings: Sequence[PerRun],
         runs: list[StackedRun],
-        measure: Measure,
+        world: World,
     ) -> None:
-        self.phase, self.number, self.stacks, self.settings, self.measure = phase, number, stacks, settings, measure
+        self.phase, self.number, self.stacks, self.settings, self.world = phase, number, stacks, settings, world
         self.runs = list(runs)
         """Who stands at each place; a run that has stopped stays until the stack is made smaller."""
         self.device = runs[0].data.device
         self.recording = self.device.type == "cuda"
         self.learning: dict[str, Any] = phase.networks
         options = [run.options for run in runs]
-        rates = torch.tensor([o.learning_rate for o in options], device=self.device)
-        decays = torch.tensor([o.weight_decay for o in options], device=self.device)
-        self.optimiser = StackedAdam(self.learning, phase.target, rates, decays, self.recording)
+        self.optimiser = stacked_optimiser(self.learning, phase.target, options, self.recording)
         self.generators = [stream(self.device, o.seed, "order", phase.name) for o in options]
-        self.by_rows = any(getattr(network, "reads_rows", False) for network in self.learning.values())
         self.chunk: Any = None
         self.best: dict[str, list[Tensor]] = {}
         self.epoch = self.steps = 0
@@ -177,7 +133,11 @@ class _Phase:
 
     def _one_epoch(self) -> None:
         started, first = time.perf_counter(), self.steps
+        one = self.runs[0].options  # the schedule is the same for all
         for batch in self._batches():
+            if one.schedule != "constant":
+                done = self.epoch + (self.steps - first) / self.world.steps(self.runs[0])
+                self.optimiser.set_rate(one.rate_at(done) / one.learning_rate)
             self.stepper(batch, self.steps, self.epoch)
             self.steps += 1
         self.epoch += 1
@@ -199,38 +159,14 @@ class _Phase:
         if len(empty) >= max(1, EMPTY_SHARE * len(self.runs) if self.recording else 1):
             self._leave(empty)
 
-    def _batches(self) -> Iterator[StackedBatch | StackedRowBatch]:
+    def _batches(self) -> Iterator[Any]:
         """Every run's batches side by side; drawn for many batches at a time, from each run's own stream."""
-        negatives = self.phase.sampling(None, self.epoch).get("negatives", "uniform")
-        size = self.runs[0].options.batch_size
-        for chunk in self._drawn_rows(size, negatives) if self.by_rows else self._drawn(size, negatives):
+        for chunk in self.world.chunks(self.runs, self.generators, self.phase, self.epoch):
             if self.chunk is None or not self.recording:
                 self.chunk = chunk
             else:
                 self.chunk.fill(chunk)
             yield from self.chunk.batches()
-
-    def _drawn(self, size: int, negatives: Any) -> Iterator[StackedChunk]:
-        shared = self.runs[0].data
-        if all(run.data is shared for run in self.runs):
-            for users, items in shared.stacked_chunks(size, self.generators, negatives):
-                yield StackedChunk(users, items, size)
-            return
-        each = zip(self.runs, self.generators, strict=True)
-        parts = [run.data.chunks(size, generator, negatives) for run, generator in each]
-        for drawn in zip(*parts, strict=True):
-            users, items = torch.stack([users for users, _ in drawn]), torch.stack([items for _, items in drawn], 1)
-            yield StackedChunk(users, items, size)
-
-    def _drawn_rows(self, size: int, negatives: Any) -> Iterator[StackedRowChunk]:
-        cut = [run.data.row_batches(size) for run in self.runs]
-        shape = max(own.shape[0] for own in cut), max(own.shape[1] for own in cut)
-        if all(own is cut[0] for own in cut):
-            yield from cut[0].stacked(self.generators, negatives, shape)
-            return
-        each = zip(cut, self.generators, strict=True)
-        parts = [own.stacked([generator], negatives, shape) for own, generator in each]
-        yield from map(StackedRowChunk.joined, zip(*parts, strict=True))
 
     @torch.no_grad()
     def _sound(self) -> list[bool]:
@@ -240,18 +176,18 @@ class _Phase:
 
     @torch.no_grad()
     def _measured(self, name: str) -> list[dict[str, float]]:
-        """The metrics of the run at each place on its task of a name; those that share it are measured together."""
+        """The metrics of the run at each place on its task of a name; nothing where it has none or has stopped."""
         target = self.learning[self.phase.target]
         metrics: list[dict[str, float]] = [{} for _ in self.runs]
-        tasks = [None if run.stopped else getattr(run, name) for run in self.runs]
-        target.eval()
-        for key, task in {id(task): task for task in tasks if task is not None}.items():
-            places = [place for place, own in enumerate(tasks) if id(own) == key]
-            found = self.measure(lambda users, p=places: target.scores(users, p), task, len(places))
-            rows = torch.stack(list(found.values()), 1).tolist()
-            for place, row in zip(places, rows, strict=True):
-                metrics[place] = dict(zip(found, row, strict=True))
-        target.train()
+        tasks = {place: getattr(run, name) for place, run in enumerate(self.runs) if not run.stopped}
+        places = [place for place, task in tasks.items() if task is not None]
+        if places:
+            target.eval()
+            for place, found in zip(
+                places, self.world.measured(target, places, [tasks[p] for p in places]), strict=True
+            ):
+                metrics[place] = found
+            target.train()
         return metrics
 
     def _close_epoch(

@@ -1,0 +1,42 @@
+"""A buffer of many batches of R runs, drawn together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+B = TypeVar("B")
+
+
+class PartsChunk(Generic[B]):
+    """Batches that are rows of several tensors (batches, R, …). It stays where it is, so that a step captured once
+    serves all of them."""
+
+    def __init__(self, parts: dict[str, Tensor], batch: Callable[..., B]) -> None:
+        self.parts, self._batch = parts, batch
+        first = parts["inside"]
+        self.filled, self.batch_size = first.shape[0], first.shape[2]
+        self.position = torch.zeros(1, dtype=torch.int64, device=first.device)
+
+    @staticmethod
+    def joined(chunks: Sequence[PartsChunk[B]]) -> PartsChunk[B]:
+        """The batches of all their runs side by side."""
+        names = chunks[0].parts
+        return PartsChunk({name: torch.cat([c.parts[name] for c in chunks], 1) for name in names}, chunks[0]._batch)
+
+    def fill(self, other: PartsChunk[Any]) -> None:
+        """Other batches in the same place, or fewer."""
+        self.filled = other.filled
+        for name, buffer in self.parts.items():
+            buffer[: self.filled].copy_(other.parts[name])
+
+    def batches(self) -> Iterator[B]:
+        for k in range(self.filled):
+            yield self._batch(chunk=self, index=k, **{name: part[k] for name, part in self.parts.items()})
+
+    def moving(self) -> B:
+        """The batch that ``position`` points to when a captured step is replayed."""
+        return self._batch(**{name: part.index_select(0, self.position)[0] for name, part in self.parts.items()})

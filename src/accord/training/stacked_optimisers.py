@@ -1,0 +1,161 @@
+"""Adam and SGD over stacks, with a rate and an L2 factor for each run: one set of calls, whatever their number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from accord.training.loop import TrainingOptions
+from accord.training.optimisers import BETAS, EPSILON, MOMENTUM
+
+SMALL = 1e-6
+"""Added to a gradient's length before it is cut, as torch does."""
+
+
+def stacked_optimiser(
+    stacks: dict[str, Any], target: str, options: Sequence[TrainingOptions], capturable: bool = False
+) -> StackedOptimiser:
+    """The optimiser of a phase whose runs differ in rate and L2 factor alone."""
+    parameters = [p for one in stacks.values() for p in one.parameters()]
+    decayed = [p for role, one in stacks.items() if role == target for p in one.parameters()]
+    device = parameters[0].device
+    rates = torch.tensor([o.learning_rate for o in options], device=device)
+    decays = torch.tensor([o.weight_decay for o in options], device=device)
+    if options[0].optimiser == "sgd":
+        return StackedSGD(parameters, decayed, rates, decays, options[0].clip)
+    return StackedAdam(parameters, decayed, rates, decays, capturable)
+
+
+class StackedOptimiser:
+    """What both share: the rates and factors of the runs that are in the stack."""
+
+    def __init__(
+        self, parameters: list[nn.Parameter], decayed: list[nn.Parameter], rates: Tensor, decays: Tensor
+    ) -> None:
+        self.parameters, self.decayed = parameters, decayed
+        self.rates, self.decays = rates, decays
+
+    def clear(self) -> None:
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def set_rate(self, rate: float) -> None:
+        """The share of its own rate that every run steps by now."""
+        raise NotImplementedError
+
+    def _add_decay(self) -> None:
+        for parameter in self.decayed:
+            if parameter.grad is not None:
+                parameter.grad.addcmul_(parameter, _like(self.decays, parameter))
+
+    def state(self) -> dict[str, Tensor]:
+        raise NotImplementedError("a stack is not written down while it trains")
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        raise NotImplementedError("a stack is not written down while it trains")
+
+    def release(self) -> None:
+        self.clear()
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these runs alone."""
+        self.rates, self.decays = self.rates[rows], self.decays[rows]
+
+
+class StackedAdam(StackedOptimiser):
+    """One fused call; a run whose rate is not the highest takes its share of the step."""
+
+    def __init__(
+        self,
+        parameters: list[nn.Parameter],
+        decayed: list[nn.Parameter],
+        rates: Tensor,
+        decays: Tensor,
+        capturable: bool = False,
+    ) -> None:
+        super().__init__(parameters, decayed, rates, decays)
+        self.highest = float(rates.max())
+        self._same = bool((rates == self.highest).all())  # looked at once: a step must not ask the device
+        rate = torch.tensor(self.highest, device=rates.device) if capturable else self.highest
+        self.adam = torch.optim.Adam(
+            self.parameters, lr=rate, betas=BETAS, eps=EPSILON, fused=True, capturable=capturable
+        )
+
+    @torch.no_grad()
+    def step(self) -> None:
+        self._add_decay()
+        moving = [p for p in self.parameters if p.grad is not None]
+        before = None if self._same else [p.clone() for p in moving]
+        self.adam.step()
+        if before is not None:  # Adam's step is proportional to the rate: take each run's share of the longest
+            for parameter, old in zip(moving, before, strict=True):
+                torch.lerp(old, parameter, _like(self.rates / self.highest, parameter), out=parameter)
+
+    def set_rate(self, rate: float) -> None:
+        for group in self.adam.param_groups:
+            if isinstance(group["lr"], Tensor):  # a captured step reads it where it is
+                group["lr"].fill_(rate * self.highest)
+            else:
+                group["lr"] = rate * self.highest
+
+    def release(self) -> None:
+        super().release()
+        self.adam.state.clear()
+
+    def keep(self, rows: Tensor) -> None:
+        super().keep(rows)
+        for state in self.adam.state.values():
+            for name in ("exp_avg", "exp_avg_sq"):
+                state[name] = state[name].index_select(0, rows)
+
+
+class StackedSGD(StackedOptimiser):
+    """SGD with momentum; a run's gradient that is longer than ``clip`` is cut to it."""
+
+    def __init__(
+        self,
+        parameters: list[nn.Parameter],
+        decayed: list[nn.Parameter],
+        rates: Tensor,
+        decays: Tensor,
+        clip: float | None,
+    ) -> None:
+        super().__init__(parameters, decayed, rates, decays)
+        self.clip = clip
+        self.share = torch.ones((), device=rates.device)
+        self.moments = [torch.zeros_like(parameter) for parameter in parameters]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        moving = [(p, p.grad, m) for p, m in zip(self.parameters, self.moments, strict=True) if p.grad is not None]
+        if self.clip is not None:
+            lengths = torch.stack([grad.flatten(1).norm(dim=1) for _, grad, _ in moving]).norm(dim=0)
+            cut = (self.clip / (lengths + SMALL)).clamp(max=1.0)
+            for _, grad, _ in moving:
+                grad.mul_(_like(cut, grad))
+        self._add_decay()
+        rates = self.rates * self.share
+        for parameter, grad, moment in moving:
+            moment.mul_(MOMENTUM).add_(grad)
+            parameter.addcmul_(moment, _like(rates, parameter), value=-1)
+
+    def set_rate(self, rate: float) -> None:
+        self.share.fill_(rate)
+
+    def release(self) -> None:
+        super().release()
+        self.moments.clear()
+
+    def keep(self, rows: Tensor) -> None:
+        super().keep(rows)
+        self.moments = [moment.index_select(0, rows) for moment in self.moments]
+
+
+def _like(values: Tensor, parameter: Tensor) -> Tensor:
+    return values.view(-1, *[1] * (parameter.dim() - 1))

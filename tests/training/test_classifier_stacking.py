@@ -1,0 +1,112 @@
+"""A classifier in a stack is the classifier alone: the same chosen epoch, and the same weights but for rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from accord import Classifier
+from accord.estimators import fit_together
+from accord.estimators.fitting import can_stack
+from accord.studies.labels import LabelComparison
+
+QUICK: dict[str, Any] = {"model": "mlp", "epochs": 6, "batch_size": 50, "device": "cpu"}
+VARIED: list[dict[str, Any]] = [
+    {"seed": 0, "learning_rate": 0.05, "c1": 1.0, "c2": 10.0},
+    {"seed": 1, "learning_rate": 0.02, "c1": 10.0, "weight_decay": 0.01, "alpha": 0.5},
+    {"seed": 2, "learning_rate": None},
+]
+
+
+def examples(shape: tuple[int, ...] = (7,)) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = np.arange(260) % 3
+    inputs = rng.normal(size=(260, *shape)) + labels.reshape(-1, *[1] * len(shape))
+    return inputs.astype(np.float32), labels
+
+
+def classifiers(device: str = "cpu", **more: Any) -> list[Classifier]:
+    return [Classifier(**{**QUICK, "device": device, **one, **more}) for one in VARIED]
+
+
+def weights(clf: Classifier) -> torch.Tensor:
+    return torch.cat([p.detach().flatten().cpu() for net in clf.networks_.values() for p in net.parameters()])
+
+
+def noisy(labels: np.ndarray, seed: int) -> np.ndarray:
+    """Another sample of wrong labels for each run."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(len(labels)) < 0.3, rng.integers(0, 3, len(labels)), labels)
+
+
+@pytest.mark.parametrize("method", ["normal", "ensemble", "deca", "deca-p"])
+@pytest.mark.parametrize("more", [{}, {"optimiser": "adam", "expectation": "full", "patience": 1}])
+def test_a_classifier_in_a_stack_is_the_one_alone(method: str, more: dict[str, Any]) -> None:
+    X, y = examples()
+    labels = [noisy(y, seed) for seed in range(3)]
+    stacked = classifiers(method=method, **more)
+    if "optimiser" in more:
+        stacked = [clf.set_params(learning_rate=0.003) for clf in stacked]
+    assert can_stack(stacked, False)
+    fit_together(stacked, [X] * 3, labels, watch=(X, y))
+    for clf, own in zip(stacked, labels, strict=True):
+        alone = Classifier(**clf.get_params()).fit(X, own, watch=(X, y))
+        assert [(r["phase"], r["epoch"], r["is_best"]) for r in clf.history_] == [
+            (r["phase"], r["epoch"], r["is_best"]) for r in alone.history_
+        ]
+        for ours, theirs in zip(clf.history_, alone.history_, strict=True):
+            assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+            assert ours["watched"]["accuracy"] == pytest.approx(theirs["watched"]["accuracy"], abs=0.01)
+        assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=1e-4)
+        assert np.allclose(clf.predict_proba(X), alone.predict_proba(X), atol=1e-3)
+        assert np.allclose(clf.label_quality_, alone.label_quality_, atol=1e-3)
+
+
+def test_small_images_are_stacked_too() -> None:
+    X, y = examples((4, 5, 2))
+    stacked = fit_together(classifiers(method="deca-p"), [X] * 3, [y] * 3)
+    for clf, one in zip(stacked, classifiers(method="deca-p"), strict=True):
+        assert torch.allclose(weights(clf), weights(one.fit(X, y)), rtol=1e-2, atol=1e-4)
+
+
+def test_what_is_not_stacked() -> None:
+    assert not can_stack([Classifier(model="convnet", seed=s) for s in (0, 1)], True)
+    assert not can_stack([Classifier(method="itlm", seed=s) for s in (0, 1)], False)
+    assert not can_stack([Classifier(epochs=e) for e in (2, 3)], False)
+    assert not can_stack([Classifier(c1=(1.0, 2.0, 3.0), seed=s) for s in (0, 1)], False)
+    assert can_stack([Classifier(seed=s) for s in (0, 1)], False)
+
+
+def test_a_run_that_diverges_leaves_the_others_alone() -> None:
+    X, y = examples()
+    pair = [Classifier(**QUICK, method="normal", clip=None, learning_rate=rate) for rate in (0.05, 10.0)]
+    done: list[int] = []
+    with pytest.raises(Exception, match="diverged"):
+        fit_together(pair, [X * 1e3, X * 1e3][:1] * 2, [y, y], fitted=done.append)
+    assert done == [0]
+    alone = Classifier(**QUICK, method="normal", clip=None, learning_rate=0.05).fit(X * 1e3, y)
+    assert torch.allclose(weights(pair[0]), weights(alone), rtol=1e-2, atol=1e-4)
+
+
+def test_a_search_trains_its_trials_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = examples()
+    study = LabelComparison(X, y, ["deca-p"], models=["mlp"], settings=QUICK | {"epochs": 2}, noise=0.2)
+    assert study.validated_at_once() > 1
+    settings = [study.settings_of("mlp", "deca-p", 0) | {"c1": c1} for c1 in (1.0, 10.0, 50.0)]
+    together = study.validate(settings, "deca-p", [None] * 3)
+    alone = [study.validate([one], "deca-p", [None])[0] for one in settings]
+    assert together == pytest.approx(alone, abs=0.01)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("method", ["normal", "deca-p"])
+def test_a_recorded_stack_is_the_classifier_alone_and_the_same_bytes_twice(method: str) -> None:
+    X, y = examples()
+    more = {"method": method, "precision": "float32"}
+    first, again = (fit_together(classifiers("cuda", **more), [X] * 3, [y] * 3) for _ in range(2))
+    for clf, twin, alone in zip(first, again, classifiers("cuda", **more), strict=True):
+        assert torch.equal(weights(clf), weights(twin))
+        assert torch.allclose(weights(clf), weights(alone.fit(X, y)), rtol=1e-2, atol=1e-3)
