@@ -1,23 +1,97 @@
-"""Sums of rows by index that give the same bytes every time, on every device."""
+"""Sums of rows by index that give the same bytes every time, on every device.
+
+On a GPU `index_add_` adds in whatever order its threads arrive. Here the index is sorted, once for all tables that
+a batch reads with it, and a small Triton kernel adds up each row's values in their order; without Triton torch's
+`index_put_` does the same, which sorts anew for every table.
+"""
+
+# Triton may be missing, and what it makes of a function, pyright cannot see:
+# pyright: reportPossiblyUnboundVariable=false, reportIndexIssue=false, reportOptionalMemberAccess=false
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+try:
+    import triton  # pyright: ignore[reportMissingImports]
+    import triton.language as tl  # pyright: ignore[reportMissingImports]
+except ImportError:  # as on a machine without CUDA
+    triton = None
+
+TILE, WIDEST = 512, 128
+"""Numbers that a program of the kernel adds up at a time, and most columns of them."""
+
+if triton is not None:
+
+    @triton.jit
+    def _sum_kernel(starts, order, values, out, rows, width, ROWS: tl.constexpr, COLUMNS: tl.constexpr):  # pyright: ignore
+        row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+        column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        first = tl.load(starts + row, mask=row < rows, other=0)
+        count = tl.load(starts + row + 1, mask=row < rows, other=0) - first
+        total = tl.zeros((ROWS, COLUMNS), tl.float32)
+        for k in range(0, tl.max(count)):
+            entry = tl.load(order + first + k, mask=k < count, other=0)
+            at = entry[:, None] * width + column[None, :]
+            total += tl.load(values + at, mask=(k < count)[:, None] & (column < width)[None, :], other=0.0)
+        inside = (row < rows)[:, None] & (column < width)[None, :]
+        tl.store(out + row[:, None] * width + column[None, :], total, mask=inside)
+
+
+MADE = "_made"
+
+
+def remembered(index: Tensor, name: Any, make: Callable[[], Any]) -> Any:
+    """What is made of an index, kept with it: every table that a batch reads by this index needs the same."""
+    kept: dict[Any, Any] | None = getattr(index, MADE, None)
+    if kept is None:
+        kept = {}
+        setattr(index, MADE, kept)
+    if name not in kept:
+        kept[name] = make()
+    return kept[name]
+
+
+def flattened(index: Tensor) -> Tensor:
+    """An index as one row."""
+    return index if index.dim() == 1 else remembered(index, "flat", lambda: index.reshape(-1))
+
+
+def segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Where the entries of each row begin among all entries in order of their row, and this order."""
+
+    def make() -> tuple[Tensor, Tensor]:
+        in_order, order = torch.sort(index.int() if rows < 2**31 else index, stable=True)
+        wanted = torch.arange(rows + 1, device=index.device, dtype=in_order.dtype)
+        return torch.searchsorted(in_order, wanted), order
+
+    return remembered(index, ("segments", rows), make)
+
 
 def sum_rows(index: Tensor, values: Tensor, rows: int) -> Tensor:
-    """Row r of the result is the sum of the values whose index is r.
+    """Row r of the result is the sum of the values whose index is r."""
+    if values.device.type != "cuda":
+        return values.new_zeros(rows, *values.shape[1:]).index_add_(0, index, values)
+    if triton is None or values.dtype != torch.float32:
+        return values.new_zeros(rows, *values.shape[1:]).index_put_((index,), values, accumulate=True)
+    return own_sum_rows(index, values, rows)
 
-    On a GPU `index_add_` adds in whatever order its threads arrive; `index_put_` sorts the indices first.
-    """
-    total = values.new_zeros(rows, *values.shape[1:])
-    if values.device.type == "cuda":
-        return total.index_put_((index,), values, accumulate=True)
-    return total.index_add_(0, index, values)
+
+def own_sum_rows(index: Tensor, values: Tensor, rows: int) -> Tensor:
+    """The same by our own kernel."""
+    starts, order = segments(index, rows)
+    out = torch.empty(rows, *values.shape[1:], dtype=values.dtype, device=values.device)
+    width = max(1, out[:1].numel())
+    columns = min(WIDEST, triton.next_power_of_2(width))
+    tall = max(1, TILE // columns)
+    grid = (triton.cdiv(rows, tall), triton.cdiv(width, columns))
+    _sum_kernel[grid](starts, order, values.contiguous(), out, rows, width, ROWS=tall, COLUMNS=columns)
+    return out
 
 
 BY_ROWS = "by_rows"
@@ -39,26 +113,26 @@ def table_gradient(index: Tensor, values: Tensor, rows: int, by_rows: bool) -> T
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor, by_rows: bool) -> Tensor:
-        ctx.save_for_backward(index)
+        ctx.index = index  # no input of a graph: kept as it is, with what was made of it
         ctx.rows, ctx.by_rows = len(table), by_rows
         return table.index_select(0, index)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
-        return table_gradient(ctx.saved_tensors[0], grad, ctx.rows, ctx.by_rows), None, None
+        return table_gradient(ctx.index, grad, ctx.rows, ctx.by_rows), None, None
 
 
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, index: Tensor, values: Tensor, rows: int) -> Tensor:
-        ctx.save_for_backward(index)
+        ctx.index = index
         return sum_rows(index, values, rows)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
-        return None, grad.index_select(0, ctx.saved_tensors[0]), None
+        return None, grad.index_select(0, ctx.index), None
 
 
 def gather(table: Tensor, index: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -165,6 +165,7 @@ def test_cdae_sees_half_of_its_input_in_training_alone(clicks: Interactions) -> 
     assert abs(kept.mean() - 0.5) < 4 * 0.5 / len(kept) ** 0.5
 
 
+@settings(deadline=None)
 @given(data=st.data(), seed=st.integers(0, 2**31), batch_size=st.integers(1, 40))
 def test_stacked_row_batches_are_each_runs_own(data: st.DataObject, seed: int, batch_size: int) -> None:
     """Padding apart, run r of a stack gets the batches it would get alone."""

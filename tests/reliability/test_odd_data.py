@@ -16,7 +16,7 @@ from accord import Classifier, Recommender
 from accord.data.labelled import Scaling
 from accord.data.noise import add_noise, add_noise_by_matrix
 from accord.errors import AccordError, DataError, SettingError
-from accord.estimators.classifier import fit_together
+from accord.estimators import fit_together
 from accord.estimators.stacking import Source, can_stack, fit_stacked
 from accord.methods import CLASSIFIER_METHODS, METHODS
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.models.pairwise import SPREAD
-from accord.scatter import gather, summed
+from accord.scatter import flattened, gather, summed
 
 
 class CDAE(nn.Module):
@@ -64,7 +64,7 @@ class CDAE(nn.Module):
         return self.encode(users, position, clicked)
 
     def _decode(self, hidden: Tensor, items: Tensor) -> Tensor:
-        flat = items.reshape(-1)
+        flat = flattened(items)
         products = (hidden * gather(self.items, flat).view(*items.shape, -1)).sum(-1)
         return products + gather(self.item_bias, flat).view(items.shape)
 

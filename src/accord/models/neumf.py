@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.models.pairwise import SPREAD
-from accord.scatter import gather, marked
+from accord.scatter import flattened, gather, marked
 
 SCORE_BLOCK = 1 << 12
 """Pairs that go through the perceptron at a time when all items are scored: their layers stay in the cache."""
@@ -40,7 +40,7 @@ class NeuMF(nn.Module):
         self.item_bias = nn.Parameter(torch.zeros(n_items)) if item_bias else None
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        flat = items.reshape(-1)
+        flat = flattened(items)
         part_u, part_i = self._parts()
         of_users = self._first(self.mlp_users, part_u, users) + self.first.bias
         of_items = self._first(self.mlp_items, part_i, flat).view(*items.shape, -1)

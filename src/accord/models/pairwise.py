@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from accord.scatter import marked, sum_rows, table_gradient
+from accord.scatter import flattened, marked, sum_rows, table_gradient
 
 SPREAD = 0.1
 """Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), from where products
@@ -47,11 +47,12 @@ class _PairLogits(torch.autograd.Function):
         items: Tensor,
         by_rows: tuple[bool, bool],
     ) -> Tensor:
-        flat = items.reshape(-1)
+        flat = flattened(items)
         of_users = user_table.index_select(0, users)
         of_items = item_table.index_select(0, flat).view(*items.shape, -1)
         factors = of_users if weight is None else of_users * weight
-        ctx.save_for_backward(of_users, of_items, factors, weight, users, flat)
+        ctx.save_for_backward(of_users, of_items, factors, weight)
+        ctx.index = users, flat  # no inputs of a graph: kept as they are, with what was made of them
         ctx.rows = len(user_table), len(item_table)
         ctx.by_rows = by_rows
         ctx.biased = item_bias is not None, bias is not None
@@ -63,7 +64,8 @@ class _PairLogits(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
-        of_users, of_items, factors, weight, users, flat = ctx.saved_tensors
+        of_users, of_items, factors, weight = ctx.saved_tensors
+        users, flat = ctx.index
         n_users, n_items = ctx.rows
         width = of_users.shape[-1]
         has_item_bias, has_bias = ctx.biased

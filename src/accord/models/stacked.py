@@ -22,7 +22,7 @@ from accord.models.neumf import NeuMF
 from accord.models.noise_model import NoiseModel
 from accord.models.pairwise import FactorModel, pair_logits
 from accord.models.vision import MLP
-from accord.scatter import gather, summed
+from accord.scatter import gather, remembered, summed
 
 
 class Stack(nn.Module):
@@ -107,8 +107,13 @@ def _flat(name: str) -> str:
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:
-    """Row numbers in all members' tables laid end to end."""
-    return index + torch.arange(len(table), device=index.device)[:, None] * table.shape[1]
+    """Row numbers in all members' tables laid end to end: (R, B) as (R·B), (n, R, B) as (n, R·B)."""
+
+    def make() -> Tensor:
+        shift = torch.arange(len(table), device=index.device)[:, None] * table.shape[1]
+        return (index + shift).flatten(-2)
+
+    return remembered(index, ("rows", table.shape[1]), make)
 
 
 def _products(
@@ -121,8 +126,8 @@ def _products(
         None,
         None if bias is None else bias.flatten(),
         None,
-        _rows(users_table, users).flatten(),
-        _rows(items_table, items).flatten(1),
+        _rows(users_table, users),
+        _rows(items_table, items),
     )
     return flat.view(items.shape)
 
@@ -200,7 +205,9 @@ class NeuMFStack(Stack):
         part_u, part_i = self.of("first.weight").chunk(2, dim=2)
         candidates, runs, batch = items.shape
         of_users = self._take(torch.bmm(self.of("mlp_users"), part_u.transpose(1, 2)), users)
-        side_by_side = items.transpose(0, 1).reshape(runs, candidates * batch)
+        side_by_side = remembered(
+            items, "side by side", lambda: items.transpose(0, 1).reshape(runs, candidates * batch)
+        )
         of_items = self._take(torch.bmm(self.of("mlp_items"), part_i.transpose(1, 2)), side_by_side)
         of_users = of_users + self.of("first.bias")[:, None]
         hidden = (of_users.repeat(1, candidates, 1) + of_items).relu()
@@ -214,11 +221,11 @@ class NeuMFStack(Stack):
         logits = torch.bmm(torch.cat([wide, hidden], 2), out).squeeze(2) + self.of("out.bias")
         if "item_bias" in self.names:
             table = self.of("item_bias")
-            logits = logits + gather(table.flatten(), _rows(table, side_by_side).flatten()).view_as(logits)
+            logits = logits + gather(table.flatten(), _rows(table, side_by_side)).view_as(logits)
         return logits.view(runs, candidates, batch).transpose(0, 1)
 
     def _take(self, table: Tensor, index: Tensor) -> Tensor:
-        taken = gather(table.flatten(0, 1), _rows(table, index).flatten())
+        taken = gather(table.flatten(0, 1), _rows(table, index))
         return taken.view(*index.shape, -1)
 
 
@@ -236,13 +243,13 @@ class CDAEStack(Stack):
         hidden = torch.sigmoid(before.view(runs, most, -1) + self.of("hidden_bias")[:, None]).flatten(0, 1)
         flat = pair_logits(
             hidden, self.of("items").flatten(0, 1), None, self.of("item_bias").flatten(), None,
-            at, _rows(self.of("items"), items).flatten(1),
+            at, _rows(self.of("items"), items),
         )  # fmt: skip
         return flat.view(items.shape)
 
     def _take(self, name: str, index: Tensor) -> Tensor:
         table = self.of(name)
-        return gather(table.flatten(0, 1), _rows(table, index).flatten())
+        return gather(table.flatten(0, 1), _rows(table, index))
 
     def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
         clicked = {id(self._members[r].clicked) for r in which}

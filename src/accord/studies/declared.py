@@ -15,6 +15,7 @@ from accord.studies.clicks import Comparison
 from accord.studies.compare import Study
 from accord.studies.labels import LabelComparison
 from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS
+from accord.studies.tuning import ROUNDS
 
 MODELS = ("gmf", "neumf", "cdae", "lightgcn")
 METHODS = ("normal", "wbpr", "t-ce", "ensemble", "deca", "deca-p")
@@ -26,8 +27,9 @@ EPOCHS = {"cifar10": 60, "fashion-mnist": 30, "mnist": 20, "digits": 60}
 WATCHED = {False: "ndcg@20", True: "accuracy"}
 """What is measured after every epoch."""
 VALID_IMAGES = 10_000
-TRIALS, IMAGE_TRIALS = 24, 4
-"""Trials of the search for every row, by noisy validation; the same for all methods of a table."""
+TRIALS, PAPER_TRIALS, IMAGE_TRIALS = 36, 24, 4
+"""Trials of the search for every row, by noisy validation; the same for all methods of a table. Fair tables are
+searched in two rounds, the paper's at random in the paper's grids."""
 PAPER_SETTINGS = {"learning_rate": 1e-3, "item_bias": False, "spread": 0.01}
 """What the paper's models have: its rate, no item bias, small fresh vectors."""
 
@@ -48,6 +50,7 @@ class Part:
     also: tuple[str, ...] = ()
     trials: int = 0
     """Trials of the search for every row; 0 takes the settings as they are."""
+    sampler: str = "random"
 
     @property
     def is_images(self) -> bool:
@@ -139,8 +142,8 @@ class Declared:
 def _recommend(short: str, data: str) -> Declared:
     fair = ("popularity", *METHODS) if data in ("adressa",) else ("popularity", *METHODS, "oracle")
     parts = (
-        Part("fair", data, fair, MODELS, trials=TRIALS),
-        Part("paper", data, METHODS, MODELS, protocol="paper", settings=PAPER_SETTINGS, trials=TRIALS),
+        Part("fair", data, fair, MODELS, trials=TRIALS, sampler=ROUNDS),
+        Part("paper", data, METHODS, MODELS, protocol="paper", settings=PAPER_SETTINGS, trials=PAPER_TRIALS),
     )
     views = (
         View("table", "Fair: chosen by noisy validation, every method tuned alike", ("fair",), paper="recommend"),
@@ -197,7 +200,7 @@ def _ablation() -> Declared:
         "deca-p detached": {"method": "deca-p", "detach_features": True},
     }
     parts = (
-        Part("modcloth", "modcloth", ("normal", *rows), MODELS, rows, trials=TRIALS),
+        Part("modcloth", "modcloth", ("normal", *rows), MODELS, rows, trials=TRIALS, sampler=ROUNDS),
         Part("cifar10", "cifar10", ("normal", *stages), ("resnet32",), stages, level=0.4),
     )
     views = (

@@ -83,7 +83,7 @@ def folder_of(part: Part) -> str:
 def _searched(study: Study, part: Part, place: Path, told: Watching) -> Study:
     if not part.trials or not told.go_on():
         return study
-    budget = {"trials": part.trials, "seeds": 1, "sampler": "random"}
+    budget = {"trials": part.trials, "seeds": 1, "sampler": part.sampler}
     return tuned_study(  # the cells of a row follow its search
         study,
         place,

@@ -19,6 +19,10 @@ CLICKS_COMMON: Space = {
     "learning_rate": (1e-3, 3e-3, 1e-2),
     "l2": (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0),
 }
+FIRST_ROUND: Space = {"learning_rate": (1e-3, 3e-3, 1e-2), "l2": (0.0, 0.01, 0.1, 1.0)}
+SECOND_ROUND: Space = {"learning_rate": (5e-4, 2e-3, 5e-3, 2e-2), "l2": (1e-3, 3e-3, 0.03, 0.3, 3.0, 10.0)}
+"""Common settings of a search in two rounds: first these, with a method's own settings as they are by default; then
+its own settings at the best of these, or, where it has few, with further values of these."""
 CLICKS: dict[str, Space] = {
     "deca": DENOISING,
     "deca-p": DENOISING,
@@ -38,6 +42,15 @@ LABELS: dict[str, Space] = {
 def clicks_space(method: str) -> Space:
     """Nothing is searched where nothing is trained."""
     return {} if method == "popularity" else CLICKS_COMMON | CLICKS.get(method, {})
+
+
+def second_round(own: Space, common: Space, trials: int) -> Space:
+    """What is searched after the common settings: a method's own, and further common ones while trials are left.
+
+    >>> second_round({"c1": (1.0, 10.0)}, {"l2": (0.1,)}, 2)
+    {'c1': (1.0, 10.0)}
+    """
+    return own if size(own) >= trials else own | common
 
 
 def labels_space(method: str) -> Space:

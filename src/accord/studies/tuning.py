@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import write_json
 from accord.studies.compare import ORACLE, Cell, Study, row_name
 from accord.studies.ledger import Held, Ledger
-from accord.studies.spaces import Space, narrowed
+from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
 from accord.training import Hook
 
 
@@ -33,6 +33,8 @@ class Tuning:
     sampler: str = "random"
     space: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     """Values that replace those of the method's own space."""
+    alone: bool = False
+    """Whether ``space`` is all that is searched."""
     seed: int = 0
     storage: str | None = None
     """An address of a database; by default a file in the search's folder."""
@@ -42,7 +44,7 @@ class Tuning:
         return self.study.models[0], self.study.methods[0]
 
     def whole_space(self) -> Space:
-        return narrowed(self.study.searched(self.row[1]), self.space)
+        return dict(self.space) if self.alone else narrowed(self.study.searched(self.row[1]), self.space)
 
     def identity(self) -> str:
         """What a search that goes on must share with the one that began."""
@@ -73,6 +75,8 @@ class Standing:
     """Of the best so far."""
 
 
+ROUNDS = "rounds"
+"""A search of the common settings, and then of a method's own."""
 SHARED = 4
 """Where others may work on a search, a claim is at most this part of what is free."""
 Watch = Callable[[Standing], None]
@@ -166,7 +170,8 @@ def tuned_study(
     ``after`` is given the comparison of the rows found so far.
     """
     found: dict[str, dict[str, Any]] = {}
-    words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {budget['sampler']} search"
+    how = "in two rounds" if budget["sampler"] == ROUNDS else f"{budget['sampler']} search"
+    words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {how}"
     tuned = replace(study, tuned=found, budget=words, only_tuned=True)  # pyright: ignore[reportArgumentType]
     for model, method in study.rows():
         if method == ORACLE or not study.searched(method) or not go_on():
@@ -174,9 +179,42 @@ def tuned_study(
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
         place = out / "tune" / name.replace(" ", "-")
-        found[name] = tune(Tuning(one, **budget), place, lambda s, name=name: watch(name, s), hook)["best"]
+        search = _in_rounds if budget["sampler"] == ROUNDS else _at_random
+        found[name] = search(one, method, budget, place, lambda s, name=name: watch(name, s), hook)
         after(tuned)
     return tuned
+
+
+def _at_random(
+    one: Study, method: str, budget: dict[str, Any], place: Path, watch: Watch, hook: MakeHook
+) -> dict[str, Any]:
+    return tune(Tuning(one, **budget), place, watch, hook)["best"]
+
+
+def _in_rounds(
+    one: Any, method: str, budget: dict[str, Any], place: Path, watch: Watch, hook: MakeHook
+) -> dict[str, Any]:
+    """The best of two rounds: the common settings first, then the method's own at the best of those."""
+    searched: Space = one.searched(method)
+    common = {name: values for name, values in FIRST_ROUND.items() if name in searched}
+    further = {name: values for name, values in SECOND_ROUND.items() if name in searched}
+    own = {name: values for name, values in searched.items() if name not in FIRST_ROUND}
+    chosen: dict[str, Any] = {}
+    best = -inf
+    left = budget["trials"]
+    if common:
+        first = min(size(common), max(1, left // 3))
+        told = budget | {"trials": first, "sampler": "random"}
+        found = tune(Tuning(one, space=common, alone=True, **told), place / "common", watch, hook)
+        chosen, best, left = found["best"], found["value"], left - first
+    if not left:
+        return chosen
+    space = second_round(own, further, left)
+    fixed = {name: value for name, value in chosen.items() if name not in space}
+    told = budget | {"trials": left, "sampler": "random"}
+    again = replace(one, settings={**one.settings, **fixed})
+    found = tune(Tuning(again, space=space, alone=True, **told), place / "own", watch, hook)
+    return {**fixed, **found["best"]} if found["value"] > best else chosen
 
 
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:

@@ -1,0 +1,68 @@
+"""Sums by index against plain ones; our kernel on a GPU, or on the CPU with TRITON_INTERPRET=1."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.scatter import flattened, gather, own_sum_rows, segments, sum_rows, summed
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None or (DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") != "1"),
+    reason="needs Triton, and CUDA or TRITON_INTERPRET=1",
+)
+
+
+def plain(index: torch.Tensor, values: torch.Tensor, rows: int) -> torch.Tensor:
+    total = torch.zeros(rows, *values.shape[1:], dtype=torch.float64, device=values.device)
+    for row, value in zip(index.tolist(), values.double(), strict=True):
+        total[row] += value
+    return total
+
+
+def drawn(entries: int, rows: int, shape: tuple[int, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(entries)
+    index = torch.randint(0, rows, (entries,), generator=generator).to(DEVICE)
+    return index, torch.randn(entries, *shape, generator=generator).to(DEVICE)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 40), st.integers(1, 9), st.sampled_from([(), (1,), (3,), (2, 2)]))
+def test_sums_are_the_plain_ones(entries: int, rows: int, shape: tuple[int, ...]) -> None:
+    index, values = drawn(entries, rows, shape)
+    expected = plain(index, values, rows)
+    torch.testing.assert_close(sum_rows(index, values, rows).double(), expected, atol=1e-5, rtol=1e-5)
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(), (1,), (32,), (33,), (200,)])
+def test_our_kernel_gives_the_plain_sums(shape: tuple[int, ...]) -> None:
+    for entries, rows in [(0, 5), (1, 1), (300, 7), (90, 600)]:
+        index, values = drawn(entries, rows, shape)
+        found = own_sum_rows(index, values, rows)
+        torch.testing.assert_close(found.double(), plain(index, values, rows), atol=1e-5, rtol=1e-5)
+        assert torch.equal(found, own_sum_rows(index.clone(), values, rows))
+
+
+def test_segments_are_sorted_once_for_an_index() -> None:
+    index = torch.tensor([2, 0, 2, 1])
+    starts, order = segments(index, 4)
+    assert starts.tolist() == [0, 1, 2, 4, 4]
+    assert order.tolist() == [1, 3, 0, 2]
+    assert segments(index, 4)[0] is starts
+    both = torch.tensor([[2, 0], [2, 1]])
+    assert flattened(both) is flattened(both)
+
+
+def test_gradients_of_gather_and_sum() -> None:
+    table = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    values = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
+    index = torch.tensor([4, 0, 4, 2])
+    assert torch.autograd.gradcheck(lambda t: gather(t, index), table)
+    assert torch.autograd.gradcheck(lambda v: summed(index, v, 5), values)
