@@ -11,7 +11,7 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "files", "scatter"),
+    ("errors", "files", "memory", "scatter"),
     ("objectives",),
     ("models", "data"),
     ("methods",),

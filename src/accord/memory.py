@@ -1,0 +1,38 @@
+"""How much memory is left, and sizes in words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def machine_memory() -> int:
+    """Bytes that may still be taken, of this machine or container."""
+    free = _available()
+    try:
+        limit = int((CGROUP / "memory.max").read_text())
+        used = int((CGROUP / "memory.current").read_text())
+        return min(free, max(0, limit - used))
+    except (OSError, ValueError):  # no limit, or no such thing here
+        return free
+
+
+def _available() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def in_bytes(number: int) -> str:
+    """Bytes in words.
+
+    >>> in_bytes(3_200_000_000)
+    '3.2 GB'
+    """
+    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.1f} MB"
