@@ -36,7 +36,17 @@ from accord.estimators.networks import Networks, probabilities
 from accord.estimators.settings import with_settings_in_signature
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.models.vision import SMALLEST
-from accord.training import Checkpoint, EpochRecord, Hook, Run, checkpoint_of, drive, resolve_device, training
+from accord.training import (
+    Checkpoint,
+    EpochRecord,
+    Hook,
+    Run,
+    checkpoint_of,
+    computes_here,
+    drive,
+    resolve_device,
+    training,
+)
 
 TRAIN, VALID = 0, 1
 TABLE_ADVICE = "give a table (examples, columns) of finite numbers, with a label for each example"
@@ -302,6 +312,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _target(self) -> nn.Module:
         """What was trained answers, whatever the settings say by now."""
+        computes_here()
         if "target" in self.networks_:
             return self.networks_["target"].eval()
         return self.settings.make_method(len(self.classes_), self._auxiliary()).target(self.networks_).eval()

@@ -43,6 +43,7 @@ from accord.training import (
     Hook,
     Validate,
     checkpoint_of,
+    computes_here,
     resolve_device,
     seeded,
     stream,
@@ -471,6 +472,7 @@ class Recommender:
 
     @property
     def _target(self) -> Any:
+        computes_here()
         return self.settings.make_method().target(self.networks_)
 
     def _seen(self) -> Interactions:

@@ -2,6 +2,7 @@
 
 from accord.training.checkpoints import Checkpoint, checkpoint_of
 from accord.training.device import resolve_device
+from accord.training.forks import computes_here
 from accord.training.loop import EpochRecord, Hook, Progress, Run, Trainer, TrainingOptions, Validate, training
 from accord.training.optimisers import SGD, Adam, Updates
 from accord.training.seeds import derive, seeded, stream
@@ -21,6 +22,7 @@ __all__ = [
     "Updates",
     "Validate",
     "checkpoint_of",
+    "computes_here",
     "derive",
     "drive",
     "resolve_device",

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import torch
 
 from accord.errors import SettingError
-
-if hasattr(os, "register_at_fork"):
-    # A forked process has its parent's memory but not its threads: work shared among them would wait for ever.
-    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
 def resolve_device(name: str) -> torch.device:
