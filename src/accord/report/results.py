@@ -54,8 +54,8 @@ def _facts(declared: Declared, outcome: dict[str, Any]) -> list[str]:
             rows.append([part.name, part.data, "", "", "", "", NOT_RUN if found is None else found["missing"]])
             continue
         done = sum(row["seeds"] for row in found["rows"])
-        machine = found["machine"]
-        where = f"{machine['device']}, Python {machine['python']}, torch {machine['torch']}"
+        machines = found["machines"] if "machines" in found else [found["machine"]]
+        where = "; ".join(f"{one['device']}, Python {one['python']}, torch {one['torch']}" for one in machines)
         minutes = f"{found['wall_seconds'] / 60:.1f}"
         cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({folder_of(part)}/{CELLS})"
         rows.append([part.name, part.data, found["search_budget"], str(found["seeds"]), cells, minutes, where])

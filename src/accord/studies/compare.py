@@ -17,6 +17,7 @@ import pyarrow.parquet as parquet
 from accord import __version__
 from accord.errors import DataError, SettingError, nearest
 from accord.estimators.run_folder import read_json, write_json
+from accord.studies.machines import machine
 from accord.studies.significance import holm, paired_bootstrap
 from accord.studies.spaces import Space
 from accord.training import Hook
@@ -166,6 +167,7 @@ class Study(ABC):
             "accord": __version__,
             "protocol": self.protocol,
             "uses_knowledge": uses_knowledge,
+            "machine": machine(fitted.settings.device),
             "settings": fitted.settings.model_dump(),
             "selection": selection,
             "search_budget": self.budget,
@@ -294,6 +296,9 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
         **study.protocol,
         "rows": rows,
     }
+    machines = [r["machine"] for r in results if "machine" in r]
+    if machines:
+        summary["machines"] = [one for k, one in enumerate(machines) if one not in machines[:k]]
     detected = [r for r in results if "popularity_by_kind" in r.get("detection", {})]
     if detected:
         summary["popularity_auc_by_kind"] = detected[0]["detection"]["popularity_by_kind"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,15 +11,14 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
 from accord.studies.compare import CELLS, Cell, Start, Study, compare, run_cells
 from accord.studies.declared import Declared, Part
+from accord.studies.machines import machine
 from accord.studies.tuning import Standing, tuned_study
-from accord.training import Hook, resolve_device
+from accord.training import Hook
 
 OUTCOME = "study.json"
 NOT_AT_HAND = "data not at hand"
@@ -69,7 +67,7 @@ def reproduce(
         before = outcome["parts"].get(part.name, {}).get("wall_seconds", 0.0)
         summary = compare(study, place, told.cell, told.go_on)
         summary["wall_seconds"] = before + time.perf_counter() - started
-        summary["machine"] = machine(device)
+        summary.setdefault("machines", [machine(device)])
         outcome["parts"][part.name] = summary
         write_json(out / OUTCOME, outcome)
     write_json(out / OUTCOME, outcome)
@@ -81,7 +79,7 @@ def folder_of(part: Part) -> str:
 
 
 def _searched(study: Study, part: Part, place: Path, told: Watching) -> Study:
-    if not part.trials or not told.go_on():
+    if not part.trials:
         return study
     budget = {"trials": part.trials, "seeds": 1, "sampler": part.sampler}
     return tuned_study(  # the cells of a row follow its search
@@ -102,13 +100,6 @@ def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
     known = {part.name for part in declared.parts}
     kept = {name: one for name, one in parts.items() if name in known and "missing" not in one}
     return {"study": declared.name, "title": declared.title, "accord": __version__, "parts": kept}
-
-
-def machine(device: str) -> dict[str, Any]:
-    """Where it ran, in words that say nothing of whose machine it is."""
-    used = resolve_device(device)
-    name = torch.cuda.get_device_name(used) if used.type == "cuda" else f"CPU, {torch.get_num_threads()} thread(s)"
-    return {"device": name, "python": platform.python_version(), "torch": torch.__version__}
 
 
 def cells_of(out: Path, part: Part, model: str, method: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.errors import AccordError, DataError
-from accord.estimators.run_folder import write_json
+from accord.estimators.run_folder import read_json, write_json
 from accord.studies.compare import ORACLE, Cell, Study, row_name
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
@@ -75,6 +75,9 @@ class Standing:
     """Of the best so far."""
 
 
+FINDINGS = "tune.json"
+COMMON, OWN = "common", "own"
+"""Folders of the two rounds."""
 ROUNDS = "rounds"
 """A search of the common settings, and then of a method's own."""
 SHARED = 4
@@ -166,19 +169,24 @@ def tuned_study(
 ) -> Study:
     """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
 
-    Once ``go_on`` says no, the rows that are left are not searched, and leave the comparison. After each row
-    ``after`` is given the comparison of the rows found so far.
+    Once ``go_on`` says no, rows that are not searched yet leave the comparison. After each row ``after`` is given
+    the comparison of the rows found so far.
     """
     found: dict[str, dict[str, Any]] = {}
     how = "in two rounds" if budget["sampler"] == ROUNDS else f"{budget['sampler']} search"
     words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {how}"
     tuned = replace(study, tuned=found, budget=words, only_tuned=True)  # pyright: ignore[reportArgumentType]
     for model, method in study.rows():
-        if method == ORACLE or not study.searched(method) or not go_on():
+        if method == ORACLE or not study.searched(method):
             continue
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
         place = out / "tune" / name.replace(" ", "-")
+        if not go_on():
+            earlier = _found_in(place, budget)
+            if earlier is not None:
+                found[name] = earlier
+            continue
         search = _in_rounds if budget["sampler"] == ROUNDS else _at_random
         found[name] = search(one, method, budget, place, lambda s, name=name: watch(name, s), hook)
         after(tuned)
@@ -200,21 +208,38 @@ def _in_rounds(
     further = {name: values for name, values in SECOND_ROUND.items() if name in searched}
     own = {name: values for name, values in searched.items() if name not in FIRST_ROUND}
     chosen: dict[str, Any] = {}
-    best = -inf
     left = budget["trials"]
     if common:
         first = min(size(common), max(1, left // 3))
         told = budget | {"trials": first, "sampler": "random"}
-        found = tune(Tuning(one, space=common, alone=True, **told), place / "common", watch, hook)
-        chosen, best, left = found["best"], found["value"], left - first
-    if not left:
-        return chosen
-    space = second_round(own, further, left)
-    fixed = {name: value for name, value in chosen.items() if name not in space}
-    told = budget | {"trials": left, "sampler": "random"}
-    again = replace(one, settings={**one.settings, **fixed})
-    found = tune(Tuning(again, space=space, alone=True, **told), place / "own", watch, hook)
-    return {**fixed, **found["best"]} if found["value"] > best else chosen
+        chosen = tune(Tuning(one, space=common, alone=True, **told), place / COMMON, watch, hook)["best"]
+        left -= first
+    if left:
+        space = second_round(own, further, left)
+        fixed = {name: value for name, value in chosen.items() if name not in space}
+        told = budget | {"trials": left, "sampler": "random"}
+        again = replace(one, settings={**one.settings, **fixed})
+        tune(Tuning(again, space=space, alone=True, **told), place / OWN, watch, hook)
+    return _best_of_rounds(place)
+
+
+def _best_of_rounds(place: Path) -> dict[str, Any]:
+    """The settings with the best value; those of the second round come with the common ones they were tried at."""
+    chosen: dict[str, Any] = {}
+    best = -inf
+    for name in (COMMON, OWN):
+        if (place / name / FINDINGS).is_file():
+            found = read_json(place / name / FINDINGS)
+            if found["value"] > best:
+                chosen, best = {**chosen, **found["best"]}, found["value"]
+    return chosen
+
+
+def _found_in(place: Path, budget: dict[str, Any]) -> dict[str, Any] | None:
+    """What an earlier search of a row has found, where it came to its end."""
+    if budget["sampler"] == ROUNDS:
+        return _best_of_rounds(place) if (place / OWN / FINDINGS).is_file() else None
+    return read_json(place / FINDINGS)["best"] if (place / FINDINGS).is_file() else None
 
 
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:
@@ -241,7 +266,7 @@ def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dic
     table = {"trial": [r["trial"] for r in rows], **{n: [r["settings"][n] for r in rows] for n in names}}
     table |= {"value": [r["value"] for r in rows], "seconds": [r["seconds"] for r in rows]}
     parquet.write_table(pa.table(table), out / "trials.parquet")
-    write_json(out / "tune.json", found)
+    write_json(out / FINDINGS, found)
     write_json(out / "best.json", best["settings"])
     return found
 
