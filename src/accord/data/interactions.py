@@ -9,8 +9,9 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from accord.data.batches import ClickBatch
 from accord.data.row_batches import RowBatch, RowBatches
 from accord.errors import DataError
 
@@ -26,7 +27,7 @@ CHUNK = 1 << 17
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(ClickBatch):
     """``users`` (B,), and for each the clicked item and a sampled one: ``items`` (2, B), ``labels`` (2, 1)."""
 
     users: Tensor
@@ -34,20 +35,6 @@ class PairBatch:
     labels: Tensor
 
     inside = None
-
-    def __len__(self) -> int:
-        return len(self.users)
-
-    @property
-    def count(self) -> int:
-        return len(self)
-
-    def logits(self, network: nn.Module) -> Tensor:
-        return network.logits(self.users, self.items)  # pyright: ignore[reportCallIssue]
-
-    @torch.no_grad()
-    def frozen_logits(self, network: nn.Module) -> Tensor:
-        return self.logits(network)
 
     def mean(self, losses: Tensor) -> Tensor:
         """Mean over the positives plus mean over the negatives: there are as many of each."""
@@ -82,7 +69,7 @@ class StackedChunk:
 
 
 @dataclass(frozen=True)
-class StackedBatch:
+class StackedBatch(ClickBatch):
     """Batches of R runs as one: ``users`` (R, B), ``items`` (2, R, B), ``labels`` (2, 1, 1)."""
 
     users: Tensor
@@ -93,20 +80,6 @@ class StackedBatch:
     """Which batch of its chunk this is."""
 
     inside = None
-
-    def __len__(self) -> int:
-        return self.users.shape[1]
-
-    @property
-    def count(self) -> int:
-        return len(self)
-
-    def logits(self, network: nn.Module) -> Tensor:
-        return network.logits(self.users, self.items)  # pyright: ignore[reportCallIssue]
-
-    @torch.no_grad()
-    def frozen_logits(self, network: nn.Module) -> Tensor:
-        return self.logits(network)
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,)."""

@@ -15,8 +15,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from accord.data.batches import ClickBatch
 from accord.data.chunks import PartsChunk
 
 if TYPE_CHECKING:
@@ -26,15 +27,29 @@ CORRUPTION = 0.5
 """Share of a row's clicks that is hidden from a model while it learns to give the row back."""
 
 
-def _logits(batch: RowBatch | StackedRowBatch, network: Any) -> Tensor:
-    if not getattr(network, "reads_rows", False):
-        return network.logits(batch.users, batch.items)
-    weights = batch.corrupted if network.training else batch.whole
-    return network.logits_of_rows(batch.rows, batch.position, batch.items, weights)
+class _OfRows(ClickBatch):
+    """A model that reads rows gets the rows' contents, corrupted while it learns; others get the pairs."""
+
+    rows: Tensor
+    position: Tensor
+    kept: Tensor
+    whole: Tensor | None = None
+    """How much each click counts in its row; nothing where each counts one."""
+
+    @property
+    def corrupted(self) -> Tensor:
+        """The same while a model learns."""
+        return self.kept / (1 - CORRUPTION)
+
+    def logits(self, network: Any) -> Tensor:
+        if not getattr(network, "reads_rows", False):
+            return super().logits(network)
+        weights = self.corrupted if network.training else self.whole
+        return network.logits_of_rows(self.rows, self.position, self.items, weights)
 
 
 @dataclass(frozen=True)
-class RowBatch:
+class RowBatch(_OfRows):
     """All clicks of the users ``rows``: ``users`` (B,) and ``items`` (2, B), each with a sampled non-click."""
 
     users: Tensor
@@ -46,26 +61,7 @@ class RowBatch:
     kept: Tensor
     """True for a click that a learning model gets to see."""
 
-    inside = whole = None
-
-    def __len__(self) -> int:
-        return len(self.users)
-
-    @property
-    def count(self) -> int:
-        return len(self)
-
-    @property
-    def corrupted(self) -> Tensor:
-        """How much each click counts in its row while a model learns."""
-        return self.kept / (1 - CORRUPTION)
-
-    def logits(self, network: nn.Module) -> Tensor:
-        return _logits(self, network)
-
-    @torch.no_grad()
-    def frozen_logits(self, network: nn.Module) -> Tensor:
-        return self.logits(network)
+    inside = None
 
     def mean(self, losses: Tensor) -> Tensor:
         """Mean over the positives plus mean over the negatives: there are as many of each."""
@@ -73,7 +69,7 @@ class RowBatch:
 
 
 @dataclass(frozen=True)
-class StackedRowBatch:
+class StackedRowBatch(_OfRows):
     """Batches of R runs as one: ``users`` (R, B), ``items`` (2, R, B), ``rows`` (R, U); shorter ones are padded."""
 
     users: Tensor
@@ -89,32 +85,18 @@ class StackedRowBatch:
     index: int = 0
     """Which batch of its chunk this is."""
 
-    def __len__(self) -> int:
-        return self.users.shape[1]
-
     @cached_property
-    def items(self) -> Tensor:
+    def items(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
         return torch.stack([self.clicked, self.unclicked])
 
     @cached_property
-    def count(self) -> Tensor:
+    def count(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Clicks of each run's batch, (R, 1)."""
         return self.inside.sum(1, keepdim=True)
 
     @property
-    def corrupted(self) -> Tensor:
-        return self.kept / (1 - CORRUPTION)
-
-    @property
-    def whole(self) -> Tensor:
+    def whole(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.inside.float()
-
-    def logits(self, network: nn.Module) -> Tensor:
-        return _logits(self, network)
-
-    @torch.no_grad()
-    def frozen_logits(self, network: nn.Module) -> Tensor:
-        return self.logits(network)
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,)."""

@@ -12,12 +12,11 @@ import pyarrow.parquet
 import torch
 from torch import Tensor, nn
 
-import accord
 from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import Interactions, PairBatch
 from accord.data.splits import holdout_mask
 from accord.errors import AccordError, DataError, SettingError
-from accord.estimators import run_folder as folder
+from accord.estimators import recommender_folder
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.limits import require_disk, require_memory
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
@@ -26,7 +25,6 @@ from accord.estimators.parts import (
     TRAIN,
     VALID,
     VALID_FILE,
-    clicks_from,
     over_pairs,
     whole_k,
     with_popularity_for_cold_users,
@@ -378,97 +376,17 @@ class Recommender:
     def save(self, path: str | Path, *, overwrite: bool = True, also: Callable[[Path], None] | None = None) -> None:
         """Write the run folder, whole or not at all; ``also`` may add files before it appears."""
         self._require_fit()
-        with folder.new_folder(Path(path), overwrite=overwrite) as draft:
-            folder.write_json(draft / folder.CONFIG, self._config())
-            folder.write_weights(draft / folder.WEIGHTS, self.networks_)
-            folder.write_ids(draft / folder.IDS, self.user_ids_, self.item_ids_)
-            pyarrow.parquet.write_table(self._click_table(), draft / folder.CLICKS)
-            folder.write_lines(draft / folder.HISTORY, self.history_)
-            folder.write_json(draft / folder.METRICS, self.metrics_)
-            if also is not None:
-                also(draft)
+        recommender_folder.save(self, Path(path), overwrite=overwrite, also=also)
 
     @classmethod
     def load(cls, path: str | Path, model: ModelFactory | None = None) -> Self:
         """Read a run folder; a run of your own model needs ``model``, its factory."""
-        run = Path(path)
-        config = folder.read_config(run, "recommender")
-        with folder.damage_named(run, own_model=model is not None):
-            settings = dict(config["settings"])
-            name = settings.pop("model")
-            if name == "custom" and model is None:
-                raise DataError(
-                    f"'{run}' holds a model of your own; pass its factory: Recommender.load(path, model=…)."
-                )
-            rec = cls(model=model if name == "custom" and model is not None else name, **settings)
-            rec._restore(run, config)
-            return rec
-
-    def _config(self) -> dict[str, Any]:
-        columns = self.columns_
-        return {
-            "format": folder.FORMAT,
-            "kind": "recommender",
-            "accord": accord.__version__,
-            "torch": torch.__version__,
-            "settings": self.settings.model_dump(),
-            "columns": {"user": columns.user, "item": columns.item, "time": columns.time},
-            "log": self.notes_,
-            "threshold": self.threshold_,
-            "networks": list(self.networks_),
-        }
-
-    def _click_table(self) -> pa.Table:
-        clicks = self.clicks_
-        columns: dict[str, Any] = {
-            "user": clicks.users,
-            "item": clicks.items,
-            "count": clicks.counts,
-            "part": self.part_,
-            "label_quality": self.quality_,
-        }
-        if clicks.times is not None:
-            times = pa.array(clicks.times)
-            columns["time"] = times.cast(clicks.time_type) if clicks.time_type else times
-        return pa.table(columns)
-
-    def _restore(self, run: Path, config: dict[str, Any]) -> None:
-        self.user_ids_, self.item_ids_ = folder.read_ids(run / folder.IDS)
-        self.columns_ = folder.read_columns(config["columns"])
-        self.notes_, self.threshold_ = folder.read_notes(config["log"]), float(config["threshold"])
-        table = folder.read_clicks(run / folder.CLICKS, timed=self.columns_.time is not None)
-        self.clicks_ = clicks_from(table, self.user_ids_, self.item_ids_, self.columns_)
-        self.part_, self.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
-        fits = len(self.clicks_) == self.part_.size and (np.diff(self.clicks_.keys) > 0).all()
-        if not fits or not (self.part_ == TRAIN).any():
-            raise DataError(f"The clicks of '{run}' are not in order; the folder is damaged, fit it again.")
-        noise_model = self.settings.noise_model
-        models = {"noise_dp": noise_model, "noise_dn": noise_model}
-        if self.settings.method == "popularity":
-            models["target"] = "popularity"
-        training = self._training()
-        self.networks_ = {role: self._build(role, models.get(role), training) for role in config["networks"]}
-        folder.read_weights(run / folder.WEIGHTS, self.networks_)
-        for network in self.networks_.values():
-            network.requires_grad_(False).eval()
-        self.history_ = folder.read_history(run / folder.HISTORY, "ndcg@20")
-        if not isinstance(self._target, PairModel):
-            raise DataError(f"'{run}' names no network that answers; the folder is damaged, fit it again.")
+        return recommender_folder.load(cls, Path(path), model)
 
     @property
     def metrics_(self) -> dict[str, Any]:
         """Noisy validation metrics of the epoch that was kept, for each phase, and the noise that was found."""
-        issues = self.quality_[self.part_ <= VALID] < self.threshold_
-        return {
-            "validation": folder.kept_epochs(self.history_, self.settings.restore),
-            "label_issues": {
-                "threshold": self.threshold_,
-                "flagged": int(issues.sum()),
-                "share": float(issues.mean()),
-            },
-            "epochs": len(self.history_),
-            "train_seconds": round(sum(r["train_seconds"] for r in self.history_), 3),
-        }
+        return recommender_folder.metrics_of(self)
 
     @property
     def _target(self) -> Any:
