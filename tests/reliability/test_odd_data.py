@@ -519,7 +519,9 @@ def test_constants_for_each_class(method: str) -> None:
     for bad in ((1.0, 2.0), (), (1.0,) * 4):
         for name in ("c1", "c2"):
             refusal(lambda s={name: bad}: classifier(method=method, **s).fit(X, Y), "numbers for 3 classes")
-    refusal(lambda: classifier(method=method, c1=float("nan")).fit(X, Y), "diverged|finite|number")
+    refusal(lambda: classifier(method=method, c1=float("nan")).fit(X, Y), r"Setting 'c1': .* \(it was nan\)")
+    refusal(lambda: classifier(method=method, c2=-1.0).fit(X, Y), "Setting 'c2': .* greater than or equal to 0")
+    refusal(lambda: classifier(method=method, c1=(1.0, -2.0, 1.0)).fit(X, Y), r"Setting 'c1\[1\]': .* -2\.0")
 
 
 def test_fitting_nothing_together_and_other_lengths_are_refused() -> None:

@@ -144,9 +144,14 @@ def checked(cls: type[S], values: dict[str, Any]) -> S:
     try:
         return cls(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "settings"
-        raise SettingError(f"Setting '{name}': {first['msg']} (it was {first['input']!r}).") from error
+        errors = error.errors()
+        own = [one for one in errors if one["loc"][:1] == errors[0]["loc"][:1]]
+        deepest = max(
+            own, key=lambda one: len(one["loc"])
+        )  # of the forms a setting may have, the one that was meant
+        name = "settings" if not deepest["loc"] else str(deepest["loc"][0])
+        place = "".join(f"[{part}]" for part in deepest["loc"][1:] if isinstance(part, int))
+        raise SettingError(f"Setting '{name}{place}': {deepest['msg']} (it was {deepest['input']!r}).") from error
 
 
 def require(name: str, value: str, known: list[str]) -> None:

@@ -135,10 +135,15 @@ def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
         low, high = by.get((model, "normal")), by.get((model, "oracle"))
         if low is None or high is None:
             continue
+        if high <= low:
+            lines.append(
+                f"- {model}: normal {low:.4f}, oracle {high:.4f}; there is no way: the oracle is not ahead."
+            )
+            continue
         way = {
             method: (value - low) / (high - low)
             for (m, method), value in by.items()
-            if m == model and value is not None and method not in ("normal", "oracle") and high != low
+            if m == model and value is not None and method not in ("normal", "oracle")
         }
         words = ", ".join(f"{method} {share:+.0%}" for method, share in way.items())
         lines.append(f"- {model}: normal {low:.4f}, oracle {high:.4f}; of the way: {words}.")
