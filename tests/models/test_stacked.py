@@ -7,7 +7,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from accord.models import CDAE, GMF, MF, LightGCN, NeuMF
-from accord.models.stacked import CDAEStack, Stack, stack
+from accord.models.noise_model import NoiseModel
+from accord.models.stacked import CDAEStack, MLPStack, NoiseStack, Stack, stack
+from accord.models.vision import MLP
+from accord.objectives import multiclass
 
 USERS, ITEMS, BATCH = 7, 9, 12
 CLICKED = torch.stack([torch.arange(USERS), torch.arange(USERS) + 2], 1).flatten().int()
@@ -125,5 +128,87 @@ def operations(joined: Stack) -> int:
 def test_many_runs_take_no_more_operations_than_one(kind: type) -> None:
     """But for a few copies, which the order of a single run's memory spares."""
     one, two, many = (operations(stack(members(kind, count))) for count in (1, 2, 16))
+    assert many == two
+    assert many <= one + 10
+
+
+def perceptrons(count: int) -> tuple[list[MLP], list[NoiseModel]]:
+    networks, noise = [], []
+    for seed in range(count):
+        torch.manual_seed(seed)
+        networks.append(MLP((5,), 3, width=6).double())
+        noise.append(NoiseModel(6, 3).double())
+    return networks, noise
+
+
+def labelled(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    inputs = torch.randn(count, BATCH, 5, generator=generator, dtype=torch.float64)
+    return inputs, torch.randint(0, 3, (count, BATCH), generator=generator)
+
+
+def test_perceptrons_and_noise_models_answer_as_their_members_do() -> None:
+    networks, noise = perceptrons(3)
+    joined, joined_noise = stack(perceptrons(3)[0]), stack(perceptrons(3)[1])
+    assert isinstance(joined, MLPStack)
+    assert isinstance(joined_noise, NoiseStack)
+    inputs, labels = labelled(3)
+    features, logits = joined.outputs(inputs)
+    k = torch.tensor(1)
+    rows, costs = joined_noise(features, k), joined_noise.costs(features, labels)
+    (logits.sum((1, 2)) + rows.sum((1, 2))).sum().backward()
+    for r in range(3):
+        own_features, own_logits = networks[r].outputs(inputs[r])
+        own_rows = noise[r](own_features, k)
+        torch.testing.assert_close(features[r], own_features)
+        torch.testing.assert_close(logits[r], own_logits)
+        torch.testing.assert_close(rows[r], own_rows)
+        torch.testing.assert_close(costs[r], noise[r].costs(own_features, labels[r]))
+        (own_logits.sum() + own_rows.sum()).backward()
+        for whole, one in ((joined, networks[r]), (joined_noise, noise[r])):
+            for name, parameter in one.named_parameters():
+                torch.testing.assert_close(whole.of(name).grad[r], parameter.grad)  # pyright: ignore
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_multi_class_terms_of_many_runs_are_those_of_each(full: bool) -> None:
+    generator = torch.Generator().manual_seed(3)
+    f, q, costs = (torch.randn(4, BATCH, 3, generator=generator, dtype=torch.float64) for _ in range(3))
+    _, labels = labelled(4)
+    cost, k = costs[..., 0].abs(), torch.tensor(2)
+    c1, c2 = (torch.rand(4, 1, generator=generator, dtype=torch.float64) for _ in range(2))
+    together = {
+        "cross entropy": multiclass.cross_entropy(f, labels),
+        "agreement": multiclass.agreement(f, q, 0.3),
+        "first stage": multiclass.stage_one(f, cost, labels, k, c1, c2),
+        "second stage": multiclass.stage_two(f, cost, costs, labels, k, full=full),
+        "quality": multiclass.label_quality(f, labels),
+    }
+    for r in range(4):
+        own = (f[r], cost[r], costs[r], labels[r])
+        alone = {
+            "cross entropy": multiclass.cross_entropy(f[r], labels[r]),
+            "agreement": multiclass.agreement(f[r], q[r], 0.3),
+            "first stage": multiclass.stage_one(f[r], cost[r], labels[r], k, float(c1[r]), float(c2[r])),
+            "second stage": multiclass.stage_two(*own, k, full=full),
+            "quality": multiclass.label_quality(f[r], labels[r]),
+        }
+        for name, value in alone.items():
+            torch.testing.assert_close(together[name][r], value, msg=name)
+
+
+def test_a_step_of_many_perceptrons_takes_no_more_operations_than_one() -> None:
+    def count(runs: int) -> int:
+        joined, noise = (stack(members) for members in perceptrons(runs))
+        inputs, labels = labelled(runs)
+        with Counting() as counting:
+            features, logits = joined.outputs(inputs)  # pyright: ignore[reportCallIssue]
+            k = torch.tensor(0)
+            cost = -noise(features, k).gather(-1, labels[..., None]).squeeze(-1)
+            costs = noise.costs(features, labels)  # pyright: ignore[reportCallIssue]
+            multiclass.stage_two(logits, cost, costs, labels, k, full=False).sum().backward()
+        return counting.count
+
+    one, two, many = (count(runs) for runs in (1, 2, 16))
     assert many == two
     assert many <= one + 10
