@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import weakref
 
 import pytest
 import torch
@@ -58,6 +59,25 @@ def test_segments_are_sorted_once_for_an_index() -> None:
     assert segments(index, 4)[0] is starts
     both = torch.tensor([[2, 0], [2, 1]])
     assert flattened(both) is flattened(both)
+
+
+def test_an_index_is_not_kept_alive_by_what_was_made_of_it() -> None:
+    index = torch.zeros(2, 3, dtype=torch.int64)
+    gone = weakref.ref(index)
+    flat = flattened(index)
+    segments(flat, 2)
+    assert torch.equal(flat, index.reshape(-1))
+    del index, flat
+    assert gone() is None
+
+
+def test_what_was_made_of_an_index_is_made_anew_when_it_changes() -> None:
+    index = torch.zeros(2, 2, dtype=torch.int64)
+    assert flattened(index).tolist() == [0, 0, 0, 0]
+    starts, _ = segments(flattened(index), 3)
+    assert starts.tolist() == [0, 4, 4, 4]
+    index.fill_(2)
+    assert segments(flattened(index), 3)[0].tolist() == [0, 0, 0, 4]
 
 
 def test_gradients_of_gather_and_sum() -> None:

@@ -13,10 +13,19 @@ def machine_memory() -> int:
     free = _available()
     try:
         limit = int((CGROUP / "memory.max").read_text())
-        used = int((CGROUP / "memory.current").read_text())
+        used = int((CGROUP / "memory.current").read_text()) - _reclaimable()
         return min(free, max(0, limit - used))
     except (OSError, ValueError):  # no limit, or no such thing here
         return free
+
+
+def _reclaimable() -> int:
+    """Bytes of a container that only cache files and are given back when they are needed."""
+    try:
+        lines = (CGROUP / "memory.stat").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def _available() -> int:

@@ -11,6 +11,7 @@ a batch reads with it, and a small Triton kernel adds up each row's values in th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -47,7 +48,11 @@ MADE = "_made"
 
 
 def remembered(index: Tensor, name: Any, make: Callable[[], Any]) -> Any:
-    """What is made of an index, kept with it: every table that a batch reads by this index needs the same."""
+    """What is made of an index, kept with it: every table that a batch reads by this index needs the same.
+
+    It must be no view of the index: the two would keep each other alive.
+    """
+    name = (name, index._version)
     kept: dict[Any, Any] | None = getattr(index, MADE, None)
     if kept is None:
         kept = {}
@@ -59,7 +64,7 @@ def remembered(index: Tensor, name: Any, make: Callable[[], Any]) -> Any:
 
 def flattened(index: Tensor) -> Tensor:
     """An index as one row."""
-    return index if index.dim() == 1 else remembered(index, "flat", lambda: index.reshape(-1))
+    return index if index.dim() == 1 else remembered(index, "flat", lambda: index.data.reshape(-1))
 
 
 def segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
@@ -73,11 +78,24 @@ def segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     return remembered(index, ("segments", rows), make)
 
 
+@cache
+def kernels_work(device: torch.device) -> bool:
+    """Whether Triton can make kernels here: it is installed with torch, but also needs a C compiler."""
+    if triton is None or device.type != "cuda":
+        return False
+    try:
+        index = torch.zeros(1, dtype=torch.int64, device=device)
+        own_sum_rows(index, torch.zeros(1, 1, device=device), 1)
+    except Exception:  # whatever a compiler that is not there, or does not fit, brings about
+        return False
+    return True
+
+
 def sum_rows(index: Tensor, values: Tensor, rows: int) -> Tensor:
     """Row r of the result is the sum of the values whose index is r."""
     if values.device.type != "cuda":
         return values.new_zeros(rows, *values.shape[1:]).index_add_(0, index, values)
-    if triton is None or values.dtype != torch.float32:
+    if values.dtype != torch.float32 or not kernels_work(values.device):
         return values.new_zeros(rows, *values.shape[1:]).index_put_((index,), values, accumulate=True)
     return own_sum_rows(index, values, rows)
 

@@ -207,6 +207,21 @@ def test_row_batches_are_whole_rows(clicks: Interactions) -> None:
     assert sorted(seen) == sorted(zip(clicks.users.tolist(), clicks.items.tolist(), strict=True))
 
 
+def test_logs_of_one_size_are_drawn_in_chunks_of_one_size() -> None:
+    """However long their longest rows are: stacks of runs with logs of their own rely on it."""
+    even, uneven = np.zeros((2, 40, 30), bool)
+    even[:, :10] = True
+    uneven[0] = True
+    uneven[1:, :9] = True
+    uneven[1:20, 9] = True
+    for taken in (even, uneven):
+        assert taken.sum() == 400
+    cut = [Interactions.from_pairs(*np.nonzero(taken), 40, 31).row_batches(50) for taken in (even, uneven)]
+    assert cut[0].longest != cut[1].longest
+    assert cut[0].chunk == cut[1].chunk
+    assert cut[0].batches == cut[1].batches
+
+
 def test_popularity_ranks_by_clicks(clicks: Interactions) -> None:
     model = Popularity(USERS, ITEMS)
     model.bind(clicks.starts, clicks.items)

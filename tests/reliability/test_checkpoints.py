@@ -118,6 +118,23 @@ def test_classifiers(method: str, optimiser: str, tmp_path: Path) -> None:
     assert outcome(again) == whole
 
 
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+@pytest.mark.parametrize(("model", "method"), [("convnet", "normal"), ("resnet32", "deca-p"), ("mlp", "deca")])
+def test_image_classifiers(model: str, method: str, optimiser: str, tmp_path: Path) -> None:
+    """Convolutions lie in memory with channels last, and so must the moments of their weights."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(48) % 3
+    images = (rng.normal(size=(48, 8, 8, 3)) + labels[:, None, None, None]).astype(np.float32)
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 16, "optimiser": optimiser, "device": "cpu"}
+
+    def made(checkpoint: Checkpoint | None = None) -> Classifier:
+        return Classifier(model=model, method=method, **settings).fit(images, labels, checkpoint=checkpoint)
+
+    again, stops = interrupted(made, tmp_path / "state", every=3)
+    assert stops > 1
+    assert outcome(again) == outcome(made())
+
+
 def test_dropout_goes_on_with_its_own_stream(tmp_path: Path) -> None:
     X, given, _ = noisy()
 

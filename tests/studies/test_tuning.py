@@ -326,3 +326,18 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
         assert set(rounds[1]["space"]) == own | further
         if method == "deca-p":  # its own settings are tried at the best common ones
             assert rounds[0]["best"].items() <= rounds[1]["fixed"].items()
+
+
+def test_rounds_go_on_with_more_trials_and_are_read_when_time_is_up(made: Simulation, tmp_path: Path) -> None:
+    def searched(trials: int, go_on: bool = True, **settings: Any) -> dict[str, Any]:
+        study = Comparison(made.log(), ["t-ce"], settings=QUICK | settings)
+        budget = {"trials": trials, "seeds": 1, "sampler": "rounds"}
+        none = (lambda row, now: None, lambda trial, seed: None)
+        return dict(tuned_study(study, tmp_path, budget, *none, lambda: go_on).tuned)
+
+    found = searched(3)
+    assert searched(3, go_on=False) == found
+    assert searched(6, go_on=False) == {}  # not searched yet
+    assert searched(3, go_on=False, dims=8) == {}  # found for another study
+    assert set(searched(6)) == {"gmf t-ce"}
+    assert searched(1) == searched(1, go_on=False) != {}

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from accord import Classifier
+from accord.errors import AccordError, DataError
 from accord.estimators import fit_together
 from accord.estimators.fitting import can_stack
 from accord.studies.labels import LabelComparison
@@ -89,6 +90,32 @@ def test_a_run_that_diverges_leaves_the_others_alone() -> None:
     assert done == [0]
     alone = Classifier(**QUICK, method="normal", clip=None, learning_rate=0.05).fit(X * 1e3, y)
     assert torch.allclose(weights(pair[0]), weights(alone), rtol=1e-2, atol=1e-4)
+
+
+def test_what_cannot_be_kept_does_not_take_the_others_with_it() -> None:
+    X, y = examples()
+    kept: list[int] = []
+    errors: dict[int, AccordError] = {}
+
+    def keep(k: int) -> None:
+        if k == 0:
+            raise DataError("This one cannot be kept.")
+        kept.append(k)
+
+    fit_together(classifiers(method="normal"), [X] * 3, [y] * 3, fitted=keep, failed=errors.__setitem__)
+    assert kept == [1, 2]
+    assert list(errors) == [0]
+    with pytest.raises(DataError, match="cannot be kept"):
+        fit_together(classifiers(method="normal"), [X] * 3, [y] * 3, fitted=keep)
+
+
+def test_a_diverging_trial_is_a_failed_one() -> None:
+    X, y = examples()
+    study = LabelComparison(X * 1e3, y, ["normal"], models=["mlp"], settings=QUICK | {"clip": None}, noise=0.1)
+    settings = [study.settings_of("mlp", "normal", 0) | {"learning_rate": rate} for rate in (0.05, 10.0)]
+    values = study.validate(settings, "normal", [None] * 2)
+    assert np.isfinite(values[0])
+    assert np.isnan(values[1])
 
 
 def test_a_search_trains_its_trials_together(monkeypatch: pytest.MonkeyPatch) -> None:

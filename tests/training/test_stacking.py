@@ -11,9 +11,9 @@ import torch
 from accord import Recommender
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
-from accord.estimators.stacking import Source, can_stack, fit_stacked
+from accord.estimators.stacking import Source, can_stack, fit_stacked, stack_size
 from accord.studies import Comparison, compare
-from accord.training import stepping
+from accord.training import stacking, stepping
 
 QUICK: dict[str, Any] = {"epochs": 6, "patience": 2, "batch_size": 512, "dims": 8}
 VARIED: list[dict[str, Any]] = [
@@ -65,7 +65,7 @@ def test_what_cannot_be_stacked_is_refused(made: Simulation) -> None:
     assert not can_stack(pair)
     with pytest.raises(SettingError, match="cannot be stacked"):
         fit_stacked(pair, Source(made.log()))
-    short = [Recommender(model="cdae", **{**QUICK, "seed": seed, "batch_size": 4}) for seed in (0, 1)]
+    short = [Recommender(model="cdae", **{**QUICK, "seed": seed, "batch_size": 4, "updates": "dense"}) for seed in (0, 1)]
     with pytest.raises(SettingError, match="more clicks than a batch"):
         fit_stacked(short, Source(made.log()))
 
@@ -95,6 +95,42 @@ def test_runs_of_a_stack_may_have_logs_of_their_own(model: str, made: Simulation
     for seed, rec in enumerate(stacked):
         alone = Recommender(model=model, method="normal", **{**QUICK, "seed": seed})
         alone.fit(logs[seed], valid=made.truth(), known=made.log())
+        assert torch.allclose(weights(rec), weights(alone), rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["gmf", "cdae"])
+def test_runs_that_hold_out_clicks_of_their_own_are_measured_on_them(model: str, made: Simulation) -> None:
+    log = made.log().select(["user", "item"])  # without times each seed holds out other clicks
+    runs = [Recommender(model=model, method="normal", **{**QUICK, "seed": seed}) for seed in range(3)]
+    for seed, rec in enumerate(fit_stacked(runs, Source(log))):
+        alone = Recommender(model=model, method="normal", **{**QUICK, "seed": seed}).fit(log)
+        ours, theirs = ([r["valid"]["ndcg@20"] for r in one.history_] for one in (rec, alone))
+        assert ours == pytest.approx(theirs, abs=2e-3)
+
+
+def test_tables_that_a_run_alone_updates_by_rows_are_not_stacked(made: Simulation) -> None:
+    pair = [Recommender(**{**QUICK, "seed": seed, "updates": "rows"}) for seed in (0, 1)]
+    with pytest.raises(SettingError, match="updated by rows"):
+        fit_stacked(pair, Source(made.log()))
+    settings = pair[0].settings.model_copy(update={"updates": "auto", "batch_size": 10})
+    assert stack_size(settings, 300, 250) == 1
+    assert stack_size(settings.model_copy(update={"updates": "dense"}), 300, 250) > 1
+
+
+@pytest.mark.parametrize("restore", ["best", "last"])
+def test_a_run_that_stopped_is_not_changed_while_its_place_is_empty(
+    restore: str, made: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU, where a stack is made smaller when a part of its places is empty."""
+    monkeypatch.setattr(stacking, "EMPTY_SHARE", 0.9)
+    monkeypatch.setattr(stacking, "ALWAYS_LEAVE", False)
+    settings = {**QUICK, "epochs": 12, "patience": 1, "restore": restore, "method": "normal", "model": "mf"}
+    rates = (0.001, 0.01, 0.05, 0.1)
+    runs = [Recommender(**settings, learning_rate=rate) for rate in rates]
+    stacked = fit_stacked(runs, Source(made.log()))
+    assert len({len(rec.history_) for rec in stacked}) > 1
+    for rec, rate in zip(stacked, rates, strict=True):
+        alone = Recommender(**settings, learning_rate=rate).fit(made.log())
         assert torch.allclose(weights(rec), weights(alone), rtol=1e-2, atol=1e-4)
 
 

@@ -23,8 +23,8 @@ PARQUET_MAGIC = b"PAR1"
 HEAD = 1 << 16
 """Bytes that the first line of a text file must fit into."""
 NAMES_SHOWN = 20
-NUMBER = 8
-"""Bytes of a number in memory."""
+OFFSET = 4
+"""Bytes of a place in memory."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,10 @@ def _open_file(path: Path) -> pa.Table | TextFile:
     return _open_text(path, SEPARATORS[suffix], head)
 
 
-def _refuse_bombs(path: Path, rows: int, columns: int) -> None:
+def _refuse_bombs(path: Path, rows: int, schema: pa.Schema, names: list[str] | None) -> None:
     """A few bytes of Parquet can stand for very many rows; those that cannot fit are refused unread."""
-    need, free = NUMBER * rows * max(1, columns), machine_memory()
+    kinds = [field.type for field in schema if names is None or field.name in names]
+    need, free = int(rows * sum(_bytes_each(kind) for kind in kinds)), machine_memory()
     if need > free:
         raise DataError(
             f"'{path}' says it holds {rows:,} rows, which need {in_bytes(need)} of memory at least, but this "
@@ -150,11 +151,19 @@ def _refuse_bombs(path: Path, rows: int, columns: int) -> None:
         )
 
 
+def _bytes_each(kind: pa.DataType) -> float:
+    """Bytes that a value takes in memory at least."""
+    try:
+        return kind.bit_width / 8
+    except ValueError:  # text and lists: a place for where each ends
+        return 0.0 if pa.types.is_null(kind) else OFFSET
+
+
 def read_parquet_file(path: Path, names: list[str] | None = None) -> pa.Table:
     """A Parquet file, or some columns of it, with every value looked at: text is UTF-8, and all rows are there."""
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            _refuse_bombs(path, file.metadata.num_rows, len(names or file.schema_arrow.names))
+            _refuse_bombs(path, file.metadata.num_rows, file.schema_arrow, names)
             table = file.read(names)
         table.validate(full=True)
     except DataError:

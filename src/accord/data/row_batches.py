@@ -114,7 +114,7 @@ class RowBatches:
         self.longest = int(data.degrees[self.some].max()) if len(self.some) else 0
         self.batches = -(-self.total // batch_size)
         width = -(-self.total // max(1, self.batches)) + self.longest
-        self.chunk = max(1, at_once // max(1, width))
+        self.chunk = max(1, at_once // max(1, -(-self.total // max(1, self.batches))))
         """Batches that are drawn together, with about ``at_once`` clicks."""
         self.shape = width, min(len(self.some), width)
         """Most clicks and most rows a batch can have."""

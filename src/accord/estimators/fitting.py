@@ -21,6 +21,7 @@ from accord.methods.denoising import PerRun
 from accord.models.stacked import Stack, stack
 from accord.models.vision.mlp import WIDTH
 from accord.training import EpochRecord, Hook, drive, resolve_device
+from accord.training.side_by_side import Failed
 from accord.training.stacked_worlds import Labels
 from accord.training.stacking import StackedRun, train_stacked
 
@@ -37,8 +38,8 @@ ON_CPU, ON_GPU = 16, 64
 def at_once(settings: ClassifierSettings, example: int, classes: int, is_images: bool) -> int:
     """How many runs are trained together, on examples of so many numbers."""
     device = resolve_device(settings.device)
-    if not _is_small(settings, is_images):
-        return SIDE_BY_SIDE if device.type == "cuda" else 1
+    if not _is_small(settings, is_images) or settings.denoising(classes).some_classes is not None:
+        return _beside(device)
     numbers = 2 * settings.batch_size * (example + 8 * WIDTH + classes * WIDTH) + 12 * WIDTH * (example + 3 * WIDTH)
     most = ON_GPU if device.type == "cuda" else ON_CPU
     return int(max(1, min(most, SHARE * free_memory(device) // (4 * numbers))))
@@ -51,7 +52,13 @@ def _is_small(settings: ClassifierSettings, is_images: bool) -> bool:
     if {usual if model == "auto" else model for model in models} != {"mlp"}:
         return False
     plain = settings.augment == "none" or not is_images
+    plain &= not isinstance(settings.c1, tuple) and not isinstance(settings.c2, tuple)
     return plain and settings.method in STACKED_METHODS and settings.noise_classes is None
+
+
+def _beside(device: torch.device) -> int:
+    """How many runs that are no stack go on side by side."""
+    return SIDE_BY_SIDE if device.type == "cuda" else 1
 
 
 def can_stack(classifiers: Sequence[Classifier], is_images: bool) -> bool:
@@ -59,9 +66,7 @@ def can_stack(classifiers: Sequence[Classifier], is_images: bool) -> bool:
     if len(classifiers) < 2 or not all(isinstance(clf.model, str) for clf in classifiers):
         return False
     each = [clf.settings for clf in classifiers]
-    if not _is_small(each[0], is_images):
-        return False
-    if any(isinstance(value, tuple) for one in each for value in (one.c1, one.c2)):
+    if not all(_is_small(one, is_images) for one in each):
         return False
     fixed = [one.model_dump(exclude=set(MAY_DIFFER)) for one in each]
     return all(one == fixed[0] for one in fixed)
@@ -76,13 +81,14 @@ def fit_together(
     watch: tuple[Any, Any] | None = None,
     hooks: Sequence[Hook | None] | None = None,
     fitted: Callable[[int], None] = lambda k: None,
+    failed: Failed | None = None,
 ) -> list[Classifier]:
     """Fit several classifiers at once, each on inputs and labels of its own.
 
     Perceptrons on the same inputs are trained as one stack (see `can_stack`). Others on a GPU run side by side,
     each on a stream of its own; elsewhere they take turns. Inputs that are the same object are held once. A run
     gives what it would give alone. ``fitted`` is told of each as it is ready; where one cannot be trained, the
-    others are, and then its error is raised.
+    others are, and ``failed`` is told of it, or its error is raised at the end.
     """
     counts = {len(given) for given in (classifiers, inputs, labels, clean, hooks) if given is not None}
     if counts != {len(classifiers)} or not classifiers:
@@ -97,21 +103,38 @@ def fit_together(
                 held[id(X)] = on_device(np.asarray(X, np.float32) if is_table(X) else as_images(X), device)
     if len(held) == 1 and can_stack(classifiers, not is_table(inputs[0])):
         try:
-            return _fit_stacked(classifiers, inputs[0], labels, watch, next(iter(held.values())), hooks, fitted)
+            return _fit_stacked(
+                classifiers, inputs[0], labels, watch, next(iter(held.values())), hooks, fitted, failed
+            )
         except StackError:  # their training parts differ in what a stack must share
             pass
     extra = clean or [None] * len(classifiers)
-    runs = [
-        clf.start(X, y, clean=c, watch=watch, resident=held[id(X)])
-        for clf, X, y, c in zip(classifiers, inputs, labels, extra, strict=True)
-    ]
+    told = hooks or [None] * len(classifiers)
+    errors: dict[int, AccordError] = {}
+    for first in range(0, len(classifiers), _beside(device)):
+        part = range(first, min(first + _beside(device), len(classifiers)))
+        runs = [
+            classifiers[k].start(inputs[k], labels[k], clean=extra[k], watch=watch, resident=held[id(inputs[k])])
+            for k in part
+        ]
 
-    def ended(k: int, history: list[EpochRecord]) -> None:
-        classifiers[k].finish(history)
-        fitted(k)
+        def ended(k: int, history: list[EpochRecord], first: int = first) -> None:
+            classifiers[first + k].finish(history)
+            fitted(first + k)
 
-    drive(runs, device, hooks, ended)
+        def stopped(k: int, error: AccordError, first: int = first) -> None:
+            errors[first + k] = error
+
+        drive(runs, device, [told[k] for k in part], ended, stopped)
+    _tell(errors, failed)
     return list(classifiers)
+
+
+def _tell(errors: dict[int, AccordError], failed: Failed | None) -> None:
+    for k, error in errors.items():
+        if failed is None:
+            raise error
+        failed(k, error)
 
 
 def _fit_stacked(
@@ -122,6 +145,7 @@ def _fit_stacked(
     resident: Tensor,
     hooks: Sequence[Hook | None] | None,
     fitted: Callable[[int], None],
+    failed: Failed | None,
 ) -> list[Classifier]:
     taken = [
         clf.prepare(X, y, watch=watch if k == 0 else None, resident=resident)
@@ -150,15 +174,16 @@ def _fit_stacked(
     changing = [value for value in settings.values() if isinstance(value, PerRun)]
     train_stacked(phases, stacks, changing, runs, Labels())
     kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
-    errors: list[AccordError] = []
+    errors: dict[int, AccordError] = {}
     for k, (clf, run) in enumerate(zip(classifiers, runs, strict=True)):
-        if run.error is not None:
-            errors.append(run.error)
-            continue
-        clf.finish(run.history, {role: own.everyone[k] for role, own in kept.items()})
-        fitted(k)
-    if errors:
-        raise errors[0]
+        try:
+            if run.error is not None:
+                raise run.error
+            clf.finish(run.history, {role: own.everyone[k] for role, own in kept.items()})
+            fitted(k)
+        except AccordError as error:  # the others are kept
+            errors[k] = error
+    _tell(errors, failed)
     return list(classifiers)
 
 

@@ -22,6 +22,7 @@ from accord.methods.denoising import PerRun
 from accord.models import RECOMMENDERS
 from accord.models.stacked import STACKS, Stack, stack
 from accord.training import Hook, resolve_device
+from accord.training.optimisers import MANY_ROWS
 from accord.training.stacked_worlds import Clicks as ClickWorld
 from accord.training.stacking import StackedRun, train_stacked
 
@@ -41,10 +42,19 @@ def stack_size(settings: RecommenderSettings, n_users: int, n_items: int) -> int
     """How many runs fit into memory as one stack, with their optimiser's moments and a step's batches."""
     if settings.method not in METHODS or RECOMMENDERS.get(settings.model) not in STACKS:
         return 1
-    need = settings.memory_need(n_users, n_items, settings.batch_size)
     device = resolve_device(settings.device)
+    if _by_rows(settings, n_users, n_items, device):
+        return 1
+    need = settings.memory_need(n_users, n_items, settings.batch_size)
     most = ON_GPU if device.type == "cuda" else ON_CPU
     return int(max(1, min(most, SHARE * free_memory(device) // need)))
+
+
+def _by_rows(settings: RecommenderSettings, n_users: int, n_items: int, device: torch.device) -> bool:
+    """Whether a run alone would update its tables by rows, which a stack does not."""
+    if device.type != "cpu" or settings.updates == "dense":
+        return False
+    return settings.updates == "rows" or max(n_users, n_items) > MANY_ROWS * settings.batch_size
 
 
 def can_stack(recommenders: Sequence[Recommender]) -> bool:
@@ -104,6 +114,8 @@ def fit_stacked(
         raise DataError(NO_NEGATIVE)
     if len({(run.data.drawn_in_an_epoch, run.data.n_users, run.data.n_items) for run in runs}) > 1:
         raise StackError("The training parts of these runs differ in size; give a validation file to share.")
+    if _by_rows(first, runs[0].data.n_users, runs[0].data.n_items, device):
+        raise StackError("Tables of these sizes are updated by rows, which a stack does not; give updates=dense.")
     if "cdae" in (first.model, first.auxiliary, first.noise_model):
         cut = [run.data.row_batches(first.batch_size) for run in runs]
         if not all(own.even and own.batches == cut[0].batches for own in cut):

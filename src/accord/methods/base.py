@@ -143,8 +143,11 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
         wanted = () if name == "step" else parameter.shape
         if tensor.shape != wanted or not tensor.is_floating_point():  # a fused step would write beyond it
             raise ValueError(f"the moment '{key}' does not fit its parameter")
-        counter = name == "step" and not (on_device or parameter.is_cuda)
-        optimiser.state[parameter][name] = tensor.clone() if counter else tensor.to(parameter.device, copy=True)
+        if name == "step":
+            where = parameter.device if on_device or parameter.is_cuda else tensor.device
+            optimiser.state[parameter][name] = tensor.to(where, copy=True)
+        else:  # in memory as the parameter is: a fused step goes through both as they lie
+            optimiser.state[parameter][name] = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 
 
 class Method(Protocol):

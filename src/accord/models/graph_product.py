@@ -13,6 +13,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from accord.scatter import kernels_work
+
 try:
     import triton  # pyright: ignore[reportMissingImports]
     import triton.language as tl  # pyright: ignore[reportMissingImports]
@@ -40,7 +42,7 @@ if triton is not None:
 
 def graph_product(graph: Tensor, dense: Tensor) -> Tensor:
     """``graph @ dense`` of a CSR matrix and a dense one."""
-    if triton is None or graph.device.type != "cuda" or dense.dtype != torch.float32:
+    if dense.dtype != torch.float32 or not kernels_work(graph.device):
         return graph @ dense
     return own_product(graph, dense)
 

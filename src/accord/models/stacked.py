@@ -206,7 +206,7 @@ class NeuMFStack(Stack):
         candidates, runs, batch = items.shape
         of_users = self._take(torch.bmm(self.of("mlp_users"), part_u.transpose(1, 2)), users)
         side_by_side = remembered(
-            items, "side by side", lambda: items.transpose(0, 1).reshape(runs, candidates * batch)
+            items, "side by side", lambda: items.data.transpose(0, 1).reshape(runs, candidates * batch)
         )
         of_items = self._take(torch.bmm(self.of("mlp_items"), part_i.transpose(1, 2)), side_by_side)
         of_users = of_users + self.of("first.bias")[:, None]
@@ -255,16 +255,15 @@ class CDAEStack(Stack):
         clicked = {id(self._members[r].clicked) for r in which}
         if len(clicked) > 1:  # logs of their own
             return super().scores(users, which)
-        contents = self._contents(users)
+        contents = self._contents(users, self._members[which[0]])
         before = torch.matmul(contents, _some(self.of("items_in"), which))
         before += _some(self.of("users"), which).index_select(1, users)
         hidden = torch.sigmoid(before + _some(self.of("hidden_bias"), which)[:, None])
         return _all_scores(hidden, _some(self.of("items"), which), [_some(self.of("item_bias"), which)])
 
-    def _contents(self, users: Tensor) -> Tensor:
+    def _contents(self, users: Tensor, member: Any) -> Tensor:
         """The rows of these users, with a place for every item: R times smaller than the scores asked for."""
-        first_member: Any = self._members[0]
-        starts, clicked = first_member.starts, first_member.clicked
+        starts, clicked = member.starts, member.clicked
         first, last = starts[users], starts[users + 1]
         at = torch.arange(int((last - first).sum()), device=users.device)
         row = torch.arange(len(users), device=users.device).repeat_interleave(last - first, output_size=len(at))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as parquet
 
 from accord.data.noise import NoisyLabels, add_noise
 from accord.data.splits import clean_apart
-from accord.errors import DataError
+from accord.errors import AccordError, DataError
 from accord.estimators.classifier import Classifier
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.estimators.fitting import SIDE_BY_SIDE, at_once, fit_together
@@ -89,14 +90,19 @@ class LabelComparison(Study):
     ) -> list[float]:
         materials = [self._materials(Cell("", method, int(one["seed"]))) for one in settings]
         classifiers = [Classifier(**one) for one in settings]
+        errors: dict[int, AccordError] = {}
         fit_together(
             classifiers,
             [m.inputs for m in materials],
             [m.labels for m in materials],
             clean=[m.clean for m in materials],
             hooks=hooks,
+            failed=errors.__setitem__,
         )
-        return [validation_value(c.metrics_["validation"], self.validation_metric) for c in classifiers]
+        return [
+            nan if k in errors else validation_value(clf.metrics_["validation"], self.validation_metric)
+            for k, clf in enumerate(classifiers)
+        ]
 
     def space(self, method: str) -> Space:
         return labels_space(method)

@@ -15,7 +15,7 @@ from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
 from accord.studies.compare import CELLS, Cell, Start, Study, compare, run_cells
-from accord.studies.declared import Declared, Part
+from accord.studies.declared import STUDIES, Declared, Part
 from accord.studies.machines import machine
 from accord.studies.tuning import Standing, tuned_study
 from accord.training import Hook
@@ -68,10 +68,18 @@ def reproduce(
         summary = compare(study, place, told.cell, told.go_on)
         summary["wall_seconds"] = before + time.perf_counter() - started
         summary.setdefault("machines", [machine(device)])
+        _keep_other_models(summary, outcome["parts"].get(part.name, {}))
         outcome["parts"][part.name] = summary
         write_json(out / OUTCOME, outcome)
     write_json(out / OUTCOME, outcome)
     return outcome
+
+
+def _keep_other_models(summary: dict[str, Any], earlier: dict[str, Any]) -> None:
+    """Rows of models that were not asked for this time stay as they were."""
+    others = [row for row in earlier.get("rows", []) if row["model"] and row["model"] not in summary["models"]]
+    summary["rows"] += others
+    summary["models"] += list(dict.fromkeys(row["model"] for row in others))
 
 
 def folder_of(part: Part) -> str:
@@ -97,7 +105,7 @@ def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
     """The outcome of an earlier run, whose parts stay until they are run again."""
     path = out / OUTCOME
     parts = read_json(path)["parts"] if path.is_file() else {}
-    known = {part.name for part in declared.parts}
+    known = {part.name for part in STUDIES.get(declared.name, declared).parts}
     kept = {name: one for name, one in parts.items() if name in known and "missing" not in one}
     return {"study": declared.name, "title": declared.title, "accord": __version__, "parts": kept}
 

@@ -183,7 +183,7 @@ def tuned_study(
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
         place = out / "tune" / name.replace(" ", "-")
         if not go_on():
-            earlier = _found_in(place, budget)
+            earlier = _found_in(one, method, budget, place)
             if earlier is not None:
                 found[name] = earlier
             continue
@@ -203,43 +203,78 @@ def _in_rounds(
     one: Any, method: str, budget: dict[str, Any], place: Path, watch: Watch, hook: MakeHook
 ) -> dict[str, Any]:
     """The best of two rounds: the common settings first, then the method's own at the best of those."""
-    searched: Space = one.searched(method)
-    common = {name: values for name, values in FIRST_ROUND.items() if name in searched}
-    further = {name: values for name, values in SECOND_ROUND.items() if name in searched}
-    own = {name: values for name, values in searched.items() if name not in FIRST_ROUND}
-    chosen: dict[str, Any] = {}
-    left = budget["trials"]
-    if common:
-        first = min(size(common), max(1, left // 3))
-        told = budget | {"trials": first, "sampler": "random"}
-        chosen = tune(Tuning(one, space=common, alone=True, **told), place / COMMON, watch, hook)["best"]
-        left -= first
-    if left:
-        space = second_round(own, further, left)
-        fixed = {name: value for name, value in chosen.items() if name not in space}
-        told = budget | {"trials": left, "sampler": "random"}
-        again = replace(one, settings={**one.settings, **fixed})
-        tune(Tuning(again, space=space, alone=True, **told), place / OWN, watch, hook)
-    return _best_of_rounds(place)
+    rounds = _Rounds(one, method, budget, place)
+    if rounds.first is not None:
+        tune(rounds.first, place / COMMON, watch, hook)
+    second = rounds.second()
+    if second is not None:
+        tune(second, rounds.own_place, watch, hook)
+    return rounds.best()
 
 
-def _best_of_rounds(place: Path) -> dict[str, Any]:
-    """The settings with the best value; those of the second round come with the common ones they were tried at."""
-    chosen: dict[str, Any] = {}
-    best = -inf
-    for name in (COMMON, OWN):
-        if (place / name / FINDINGS).is_file():
-            found = read_json(place / name / FINDINGS)
-            if found["value"] > best:
-                chosen, best = {**chosen, **found["best"]}, found["value"]
-    return chosen
+class _Rounds:
+    """The two searches of a row; what the second is depends on what the first has found."""
+
+    def __init__(self, one: Any, method: str, budget: dict[str, Any], place: Path) -> None:
+        searched: Space = one.searched(method)
+        common = {name: values for name, values in FIRST_ROUND.items() if name in searched}
+        self.further = {name: values for name, values in SECOND_ROUND.items() if name in searched}
+        self.own = {name: values for name, values in searched.items() if name not in FIRST_ROUND}
+        self.one, self.budget, self.place = one, budget, place
+        first = min(size(common), max(1, budget["trials"] // 3)) if common else 0
+        self.left = budget["trials"] - first
+        self.first = self._tuning(one, common, first) if first else None
+        self.own_place = place / f"{OWN}-{self.left}"
+        """Another number of trials is another search: it may start from another winner of the first round."""
+
+    def _tuning(self, one: Any, space: Space, trials: int) -> Tuning:
+        return Tuning(one, space=space, alone=True, **self.budget | {"trials": trials, "sampler": "random"})
+
+    def _common(self) -> dict[str, Any]:
+        return {} if self.first is None else read_json(self.place / COMMON / FINDINGS)["best"]
+
+    def second(self) -> Tuning | None:
+        if not self.left:
+            return None
+        space = second_round(self.own, self.further, self.left)
+        fixed = {name: value for name, value in self._common().items() if name not in space}
+        return self._tuning(replace(self.one, settings={**self.one.settings, **fixed}), space, self.left)
+
+    def best(self) -> dict[str, Any]:
+        """Those of the second round come with the common settings they were tried at."""
+        chosen, value = self._common(), -inf
+        if self.first is not None:
+            value = read_json(self.place / COMMON / FINDINGS)["value"]
+        if self.left:
+            found = read_json(self.own_place / FINDINGS)
+            if found["value"] > value:
+                chosen = {**chosen, **found["best"]}
+        return chosen
+
+    def finished(self) -> bool:
+        if self.first is not None and not _is_of(self.first, self.place / COMMON):
+            return False
+        second = self.second()
+        return second is None or _is_of(second, self.own_place)
 
 
-def _found_in(place: Path, budget: dict[str, Any]) -> dict[str, Any] | None:
+def _is_of(tuning: Tuning, place: Path) -> bool:
+    """Whether the findings at a place are those of a search, brought to its end."""
+    if not (place / FINDINGS).is_file():
+        return False
+    found = read_json(place / FINDINGS)
+    planned = min(tuning.trials, size(tuning.whole_space()))
+    return (
+        found.get("identity", tuning.identity()) == tuning.identity() and found.get("planned", planned) >= planned
+    )
+
+
+def _found_in(one: Study, method: str, budget: dict[str, Any], place: Path) -> dict[str, Any] | None:
     """What an earlier search of a row has found, where it came to its end."""
     if budget["sampler"] == ROUNDS:
-        return _best_of_rounds(place) if (place / OWN / FINDINGS).is_file() else None
-    return read_json(place / FINDINGS)["best"] if (place / FINDINGS).is_file() else None
+        rounds = _Rounds(one, method, budget, place)
+        return rounds.best() if rounds.finished() else None
+    return read_json(place / FINDINGS)["best"] if _is_of(Tuning(one, **budget), place) else None
 
 
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:
@@ -256,6 +291,8 @@ def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dic
         "metric": tuning.study.validation_metric,
         "selection": "noisy validation alone",
         "trials": len(rows),
+        "planned": tuning.trials,
+        "identity": tuning.identity(),
         "seeds": tuning.seeds,
         "sampler": tuning.sampler,
         "space": {name: list(values) for name, values in tuning.whole_space().items()},

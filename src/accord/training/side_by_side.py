@@ -16,6 +16,7 @@ import torch
 from accord.errors import AccordError
 from accord.methods.base import Phase
 from accord.training.checkpoints import Checkpoint
+from accord.training.forks import computes_here
 from accord.training.loop import Data, EpochRecord, Hook, Progress, Run, TrainingOptions, Validate, training
 from accord.training.stepping import own_stream
 
@@ -36,6 +37,7 @@ def train(
 
 
 Ended = Callable[[int, list[EpochRecord]], None]
+Failed = Callable[[int, AccordError], None]
 
 
 def drive(
@@ -43,17 +45,24 @@ def drive(
     device: torch.device,
     hooks: Sequence[Hook | None] | None = None,
     ended: Ended = lambda k, history: None,
+    failed: Failed | None = None,
 ) -> list[list[EpochRecord]]:
     """Bring all runs to their end, a step of each at a time; their histories in the order given.
 
-    ``ended`` is told of each run as it ends. Where a run cannot go on, the others do, and then its error is raised.
+    ``ended`` is told of each run as it ends. Where a run cannot go on, the others do; ``failed`` is told of it, or
+    its error is raised at the end.
     """
+    computes_here()
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):  # the same bytes every time
-        return _drive(runs, device, hooks, ended)
+        return _drive(runs, device, hooks, ended, failed)
 
 
 def _drive(
-    runs: Sequence[Run], device: torch.device, hooks: Sequence[Hook | None] | None, ended: Ended
+    runs: Sequence[Run],
+    device: torch.device,
+    hooks: Sequence[Hook | None] | None,
+    ended: Ended,
+    failed: Failed | None,
 ) -> list[list[EpochRecord]]:
     histories: list[list[EpochRecord]] = [[] for _ in runs]
     going = [_filling(run, history) for run, history in zip(runs, histories, strict=True)]
@@ -70,7 +79,10 @@ def _drive(
                         continue
                     ended(k, histories[k])
                 except AccordError as error:
-                    errors.append(error)
+                    if failed is None:
+                        errors.append(error)
+                    else:
+                        failed(k, error)
             active.remove(k)
     if device.type == "cuda":
         torch.cuda.synchronize(device)

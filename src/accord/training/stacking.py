@@ -20,6 +20,7 @@ from accord.errors import AccordError
 from accord.methods.base import Phase
 from accord.methods.denoising import PerRun
 from accord.models.stacked import Stack
+from accord.training.forks import computes_here
 from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, diverged
 from accord.training.seeds import stream
 from accord.training.stacked_optimisers import stacked_optimiser
@@ -46,6 +47,8 @@ class World(Protocol):
 
 EMPTY_SHARE = 0.25
 """On a GPU, the share of empty places at which a stack is made smaller."""
+ALWAYS_LEAVE = True
+"""Elsewhere a run leaves when it stops."""
 
 
 @dataclass
@@ -63,11 +66,13 @@ class StackedRun:
     best: float | None = None
     best_epoch: int = 0
     stopped: bool = False
+    kept: bool = False
+    """Whether weights of this phase are put back when it leaves."""
     error: AccordError | None = None
     """Why it could not go on, where it diverged."""
 
     def start_phase(self) -> None:
-        self.best, self.best_epoch, self.stopped = None, 0, self.error is not None
+        self.best, self.best_epoch, self.stopped, self.kept = None, 0, self.error is not None, False
 
 
 def train_stacked(
@@ -78,6 +83,7 @@ def train_stacked(
     world: World,
 ) -> None:
     """Train all runs through all phases; histories go into the runs, weights into the stacks' members."""
+    computes_here()
     device = runs[0].data.device
     with own_stream(device):
         for number, phase in enumerate(phases, 1):
@@ -156,7 +162,8 @@ class _Phase:
         ]
         self._remember(better)
         empty = [place for place, run in enumerate(self.runs) if run.stopped]
-        if len(empty) >= max(1, EMPTY_SHARE * len(self.runs) if self.recording else 1):
+        lazy = self.recording or not ALWAYS_LEAVE
+        if len(empty) >= max(1, EMPTY_SHARE * len(self.runs) if lazy else 1):
             self._leave(empty)
 
     def _batches(self) -> Iterator[Any]:
@@ -222,7 +229,9 @@ class _Phase:
             run.hook(Progress(self.phase.name, *place))
         exhausted = bool(metrics) and 0 < options.patience <= self.epoch - run.best_epoch
         run.stopped = exhausted or self.epoch >= options.epochs
-        return is_best and options.restore == "best"
+        keeps = is_best if options.restore == "best" else run.stopped  # a place may be empty for a while
+        run.kept |= keeps
+        return keeps
 
     def _tensors(self, role: str) -> list[Tensor]:
         return [parameter.data for parameter in self.learning[role].parameters()]
@@ -245,7 +254,7 @@ class _Phase:
     @torch.no_grad()
     def _leave(self, stopped: list[int]) -> None:
         """Put the best weights of runs that stop back, and go on without them."""
-        rows = torch.tensor([p for p in stopped if self.runs[p].best is not None], device=self.device).long()
+        rows = torch.tensor([p for p in stopped if self.runs[p].kept], device=self.device).long()
         for role, saved in self.best.items():
             for parameter, best in zip(self._tensors(role), saved, strict=True):
                 parameter.index_copy_(0, rows, best.index_select(0, rows))
