@@ -314,7 +314,7 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
     for method in study.methods:
         rounds = [
             json.loads((tmp_path / "tune" / f"gmf-{method}" / r / "tune.json").read_text())
-            for r in ("common", "own")
+            for r in ("common", "own-6")
         ]
         assert [r["trials"] for r in rounds] == [3, 6]
         best = max(rounds, key=lambda r: r["value"])

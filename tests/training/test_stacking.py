@@ -65,7 +65,9 @@ def test_what_cannot_be_stacked_is_refused(made: Simulation) -> None:
     assert not can_stack(pair)
     with pytest.raises(SettingError, match="cannot be stacked"):
         fit_stacked(pair, Source(made.log()))
-    short = [Recommender(model="cdae", **{**QUICK, "seed": seed, "batch_size": 4, "updates": "dense"}) for seed in (0, 1)]
+    short = [
+        Recommender(model="cdae", **{**QUICK, "seed": seed, "batch_size": 4, "updates": "dense"}) for seed in (0, 1)
+    ]
     with pytest.raises(SettingError, match="more clicks than a batch"):
         fit_stacked(short, Source(made.log()))
 
