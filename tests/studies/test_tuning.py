@@ -163,6 +163,27 @@ def test_trials_of_the_dead_are_given_up(tmp_path: Path) -> None:
     assert [h.settings["a"] for h in ledger(tmp_path).claim(5)] == [1, 3]
 
 
+def test_a_trial_that_never_took_a_place_is_not_waited_for(made: Simulation, tmp_path: Path) -> None:
+    """As when a process is killed between asking for a trial and saying who it is."""
+    tuning = search(made)
+    found = tune(tuning, tmp_path)
+    ledger = Ledger(
+        f"sqlite:///{tmp_path / 'study.db'}",
+        "-".join(tuning.row),
+        tuning.whole_space(),
+        tuning.sampler,
+        tuning.trials,
+        tuning.seed,
+        tuning.identity(),
+    )
+    ledger.study.ask()
+    assert ledger.complete()
+    ledger.close()
+    started = time.time()
+    assert tune(tuning, tmp_path)["best"] == found["best"]
+    assert time.time() - started < 20
+
+
 COMMAND = [
     *(sys.executable, "-c", "from accord.cli.main import run; run()", "tune"),
     *("--method", "t-ce", "--trials", "12", "--epochs", "1", "--set", "batch_size=256", "--set", "dims=4"),

@@ -195,9 +195,11 @@ class Ledger:
         self._storage.engine.dispose()
 
     def complete(self) -> bool:
+        """Whether every place is done; a trial whose process died before it took a place is not waited for."""
         state = self.optuna.trial.TrialState
-        standing = self._standing()
-        return len(standing) >= self.trials and all(t.state != state.RUNNING for t in standing)
+        standing = [t for t in self._standing() if PLACE in t.user_attrs]
+        places = {t.user_attrs[PLACE] for t in standing}
+        return len(places) >= self.trials and all(t.state != state.RUNNING for t in standing)
 
 
 def _planned(optuna: Any, ledger: Ledger) -> Any:
