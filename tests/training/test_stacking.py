@@ -124,8 +124,7 @@ def test_a_run_that_stopped_is_not_changed_while_its_place_is_empty(
     restore: str, made: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where a stack is made smaller when a part of its places is empty."""
-    monkeypatch.setattr(stacking, "EMPTY_SHARE", 0.9)
-    monkeypatch.setattr(stacking, "ALWAYS_LEAVE", False)
+    monkeypatch.setitem(stacking.EMPTY_SHARE, "cpu", 0.9)
     settings = {**QUICK, "epochs": 12, "patience": 1, "restore": restore, "method": "normal", "model": "mf"}
     rates = (0.001, 0.01, 0.05, 0.1)
     runs = [Recommender(**settings, learning_rate=rate) for rate in rates]

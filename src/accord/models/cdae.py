@@ -55,13 +55,16 @@ class CDAE(nn.Module):
     def scores(self, users: Tensor) -> Tensor:
         return torch.addmm(self.item_bias, self._hidden(users), self.items.T)
 
-    def _hidden(self, users: Tensor) -> Tensor:
+    def contents(self, users: Tensor) -> tuple[Tensor, Tensor]:
+        """The clicks of some users: the position of each in ``users``, and its item."""
         first = self.starts[users]
         sizes = self.starts[users + 1] - first
         position = torch.arange(len(users), device=users.device).repeat_interleave(sizes)
         shift = first - (sizes.cumsum(0) - sizes)
-        clicked = self.clicked[shift[position] + torch.arange(len(position), device=users.device)].long()
-        return self.encode(users, position, clicked)
+        return position, self.clicked[shift[position] + torch.arange(len(position), device=users.device)].long()
+
+    def _hidden(self, users: Tensor) -> Tensor:
+        return self.encode(users, *self.contents(users))
 
     def _decode(self, hidden: Tensor, items: Tensor) -> Tensor:
         flat = flattened(items)

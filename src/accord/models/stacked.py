@@ -255,21 +255,13 @@ class CDAEStack(Stack):
         clicked = {id(self._members[r].clicked) for r in which}
         if len(clicked) > 1:  # logs of their own
             return super().scores(users, which)
-        contents = self._contents(users, self._members[which[0]])
+        member: Any = self._members[which[0]]
+        contents = self.of("items").new_zeros(len(users), self.of("items").shape[1])  # smaller than the scores
+        contents.index_put_(member.contents(users), contents.new_ones(()))
         before = torch.matmul(contents, _some(self.of("items_in"), which))
         before += _some(self.of("users"), which).index_select(1, users)
         hidden = torch.sigmoid(before + _some(self.of("hidden_bias"), which)[:, None])
         return _all_scores(hidden, _some(self.of("items"), which), [_some(self.of("item_bias"), which)])
-
-    def _contents(self, users: Tensor, member: Any) -> Tensor:
-        """The rows of these users, with a place for every item: R times smaller than the scores asked for."""
-        starts, clicked = member.starts, member.clicked
-        first, last = starts[users], starts[users + 1]
-        at = torch.arange(int((last - first).sum()), device=users.device)
-        row = torch.arange(len(users), device=users.device).repeat_interleave(last - first, output_size=len(at))
-        items = clicked[at + (last - (last - first).cumsum(0))[row]].long()
-        contents = self.of("items").new_zeros(len(users), self.of("items").shape[1])
-        return contents.index_put_((row, items), contents.new_ones(()))
 
 
 def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -264,9 +264,7 @@ def _is_of(tuning: Tuning, place: Path) -> bool:
         return False
     found = read_json(place / FINDINGS)
     planned = min(tuning.trials, size(tuning.whole_space()))
-    return (
-        found.get("identity", tuning.identity()) == tuning.identity() and found.get("planned", planned) >= planned
-    )
+    return found.get("identity") == tuning.identity() and found.get("planned", 0) >= planned
 
 
 def _found_in(one: Study, method: str, budget: dict[str, Any], place: Path) -> dict[str, Any] | None:

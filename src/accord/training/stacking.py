@@ -45,10 +45,8 @@ class World(Protocol):
         ...
 
 
-EMPTY_SHARE = 0.25
-"""On a GPU, the share of empty places at which a stack is made smaller."""
-ALWAYS_LEAVE = True
-"""Elsewhere a run leaves when it stops."""
+EMPTY_SHARE = {"cpu": 0.0, "cuda": 0.25}
+"""The share of empty places at which a stack is made smaller; a recorded one has to be recorded again."""
 
 
 @dataclass
@@ -162,8 +160,7 @@ class _Phase:
         ]
         self._remember(better)
         empty = [place for place, run in enumerate(self.runs) if run.stopped]
-        lazy = self.recording or not ALWAYS_LEAVE
-        if len(empty) >= max(1, EMPTY_SHARE * len(self.runs) if lazy else 1):
+        if len(empty) >= max(1, EMPTY_SHARE[self.device.type] * len(self.runs)):
             self._leave(empty)
 
     def _batches(self) -> Iterator[Any]:
