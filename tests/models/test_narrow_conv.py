@@ -34,10 +34,8 @@ SHAPES = [  # images, channels in and out, height, width
 
 
 @pytest.fixture(autouse=True)
-def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every kernel for every channel count, whatever is faster."""
-    every = set(narrow_conv.SUPPORTED)
-    monkeypatch.setattr(narrow_conv, "OWN", {"forward": every, "input": every, "weight": every})
+def _full_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In full precision, on both sides."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
 
@@ -159,12 +157,22 @@ def test_the_same_bytes_twice() -> None:
         assert torch.equal(first, second)
 
 
-def test_parts_left_to_pytorch_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(narrow_conv, "OWN", {"forward": set(), "input": set(), "weight": set()})
-    agree((2, 16, 32, 5, 5))
-    assert all(
-        r.is_contiguous(memory_format=torch.channels_last) for r in results(narrow_conv3x3, *inputs(SHAPES[0]))
-    )
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_many_runs_at_once_are_each_alone(shape: tuple[int, ...]) -> None:
+    """Every run with weights and images of its own, in one launch."""
+    each = [[value + run for value in inputs(shape)] for run in range(3)]
+    together = results(narrow_conv3x3, *(torch.stack(values) for values in zip(*each, strict=True)))
+    for run, own in enumerate(each):
+        for ours, theirs in zip(together, results(narrow_conv3x3, *own), strict=True):
+            assert torch.equal(ours[run], theirs)
+
+
+def test_runs_and_weights_that_do_not_fit_are_refused() -> None:
+    x, weight, _ = inputs((2, 16, 16, 4, 4))
+    with pytest.raises(ValueError, match="different runs"):
+        narrow_conv3x3(torch.stack([x] * 3), torch.stack([weight] * 2))
+    with pytest.raises(ValueError, match="no 3×3 convolution"):
+        narrow_conv3x3(torch.stack([x] * 3), weight)
 
 
 def test_directional_derivatives() -> None:

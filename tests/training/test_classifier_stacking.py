@@ -10,7 +10,7 @@ import torch
 
 from accord import Classifier
 from accord.errors import AccordError, DataError
-from accord.estimators import fit_together
+from accord.estimators import fit_together, fitting
 from accord.estimators.fitting import can_stack
 from accord.studies.labels import LabelComparison
 
@@ -43,7 +43,7 @@ def noisy(labels: np.ndarray, seed: int) -> np.ndarray:
     return np.where(rng.random(len(labels)) < 0.3, rng.integers(0, 3, len(labels)), labels)
 
 
-@pytest.mark.parametrize("method", ["normal", "ensemble", "deca", "deca-p"])
+@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "deca", "deca-p"])
 @pytest.mark.parametrize("more", [{}, {"optimiser": "adam", "expectation": "full", "patience": 1}])
 def test_a_classifier_in_a_stack_is_the_one_alone(method: str, more: dict[str, Any]) -> None:
     X, y = examples()
@@ -73,9 +73,46 @@ def test_small_images_are_stacked_too() -> None:
         assert torch.allclose(weights(clf), weights(one.fit(X, y)), rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "deca-p"])
+def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The norms' averages too, with crops and flips, and a last batch that is shorter."""
+    monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
+    X, y = examples((8, 8, 3))
+    X, y = X[:108], y[:108]
+    more = {"model": "resnet32", "method": method, "augment": "crop-flip", "epochs": 2, "rounds": 2}
+    stacked = classifiers(**more)
+    assert can_stack(stacked, True)
+    labels = [noisy(y, seed) for seed in range(3)]
+    fit_together(stacked, [X] * 3, labels, watch=(X, y))
+    for clf, own in zip(stacked, labels, strict=True):
+        alone = Classifier(**clf.get_params()).fit(X, own, watch=(X, y))
+        for ours, theirs in zip(clf.history_, alone.history_, strict=True):
+            assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
+        assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=2e-3)
+        for role, network in clf.networks_.items():
+            for (name, ours), theirs in zip(network.named_buffers(), alone.networks_[role].buffers(), strict=True):
+                assert torch.allclose(ours, theirs, rtol=1e-2, atol=2e-3), name
+        assert np.allclose(clf.predict_proba(X), alone.predict_proba(X), atol=1e-2)
+
+
+def test_those_that_are_alike_are_stacked_among_others() -> None:
+    X, y = examples()
+    kinds = ["normal", "itlm", "normal", "mw-net", "itlm"]
+    made = [Classifier(**QUICK, method=m, seed=k) for k, m in enumerate(kinds)]
+    assert fitting._stacks_among(made, [X] * 5) == [[0, 2], [1, 4], [3]]
+    assert fitting._stacks_among(made, [X, X, X.copy(), X, X]) == [[0], [1, 4], [2], [3]]
+    done: list[int] = []
+    clean = [(X[:9], y[:9]) if method == "mw-net" else None for method in kinds]
+    fit_together(made, [X] * 5, [y] * 5, clean=clean, fitted=done.append)
+    assert sorted(done) == [0, 1, 2, 3, 4]
+    alone = Classifier(**QUICK, method="itlm", seed=4).fit(X, y)
+    assert torch.allclose(weights(made[4]), weights(alone), rtol=1e-2, atol=1e-4)
+
+
 def test_what_is_not_stacked() -> None:
     assert not can_stack([Classifier(model="convnet", seed=s) for s in (0, 1)], True)
-    assert not can_stack([Classifier(method="itlm", seed=s) for s in (0, 1)], False)
+    assert not can_stack([Classifier(method="itlm", keep_share=s) for s in (0.5, 0.6)], False)
+    assert not can_stack([Classifier(model="resnet32", device="cpu", seed=s) for s in (0, 1)], True)
     assert not can_stack([Classifier(epochs=e) for e in (2, 3)], False)
     assert not can_stack([Classifier(c1=(1.0, 2.0, 3.0), seed=s) for s in (0, 1)], False)
     assert can_stack([Classifier(seed=s) for s in (0, 1)], False)

@@ -15,10 +15,12 @@ class PartsChunk(Generic[B]):
     """Batches that are rows of several tensors (batches, R, …). It stays where it is, so that a step captured once
     serves all of them."""
 
-    def __init__(self, parts: dict[str, Tensor], batch: Callable[..., B]) -> None:
+    def __init__(self, parts: dict[str, Tensor], batch: Callable[..., B], last: int | None = None) -> None:
         self.parts, self._batch = parts, batch
         first = parts["inside"]
         self.filled, self.batch_size = first.shape[0], first.shape[2]
+        self.last = self.batch_size if last is None else last
+        """How long the last batch is, where it is as short for every run."""
         self.position = torch.zeros(1, dtype=torch.int64, device=first.device)
 
     @staticmethod
@@ -29,13 +31,16 @@ class PartsChunk(Generic[B]):
 
     def fill(self, other: PartsChunk[Any]) -> None:
         """Other batches in the same place, or fewer."""
-        self.filled = other.filled
+        self.filled, self.last = other.filled, other.last
         for name, buffer in self.parts.items():
             buffer[: self.filled].copy_(other.parts[name])
 
     def batches(self) -> Iterator[B]:
         for k in range(self.filled):
-            yield self._batch(chunk=self, index=k, **{name: part[k] for name, part in self.parts.items()})
+            parts = {name: part[k] for name, part in self.parts.items()}
+            if k == self.filled - 1 and self.last < self.batch_size:
+                parts = {name: part[:, : self.last] for name, part in parts.items()}
+            yield self._batch(chunk=self, index=k, **parts)
 
     def moving(self) -> B:
         """The batch that ``position`` points to when a captured step is replayed."""

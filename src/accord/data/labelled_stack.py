@@ -1,4 +1,7 @@
-"""Labelled examples of several runs as one: inputs that they share, each run with its own part and labels."""
+"""Labelled examples of several runs as one: inputs that they share, each run with its own part and labels.
+
+Runs with as many examples have batches of one length. Where their numbers differ, shorter batches are padded.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from accord.data.augmentation import Draws
 from accord.data.chunks import PartsChunk
 from accord.data.labelled import BLOCK, LabelledData, autocast
 
@@ -24,6 +28,10 @@ class StackedLabelledBatch:
     inside: Tensor
     """True where there is an example, False in the padding."""
     of: StackedLabels
+    down: Tensor | None = None
+    right: Tensor | None = None
+    flip: Tensor | None = None
+    """How each image is cropped and flipped."""
     chunk: PartsChunk[StackedLabelledBatch] | None = None
     index: int = 0
     """Which batch of its chunk this is."""
@@ -42,7 +50,9 @@ class StackedLabelledBatch:
 
     @cached_property
     def _inputs(self) -> Tensor:
-        return self.of.prepared(self.rows)
+        if self.down is None or self.right is None or self.flip is None:
+            return self.of.prepared(self.rows)
+        return self.of.prepared(self.rows, Draws(self.down.flatten(), self.right.flatten(), self.flip.flatten()))
 
     def logits(self, network: nn.Module) -> Tensor:
         return self._forward(network)[1]
@@ -77,37 +87,56 @@ class StackedLabels:
         self._mean = torch.stack([data.scaling.mean for data in each]).view(spread)
         self._std = torch.stack([data.scaling.std for data in each]).view(spread)
 
-    def prepared(self, rows: Tensor) -> Tensor:
+    def __len__(self) -> int:
+        """Examples of a run, where all have as many."""
+        return max(len(data) for data in self.each)
+
+    def prepared(self, rows: Tensor, draws: Draws | None = None) -> Tensor:
         """Scaled examples (R, B, …), each run by its own measure; images with channels first."""
-        taken = self.inputs.index_select(0, rows.flatten()).view(*rows.shape, *self.inputs.shape[1:])
+        augmentation = self.each[0].augmentation
+        if draws is None or augmentation is None:
+            taken = self.inputs.index_select(0, rows.flatten())
+        else:
+            taken = augmentation.take(self.inputs, rows.flatten(), draws)
+        taken = taken.view(*rows.shape, *self.inputs.shape[1:])
         scaled = ((taken.float() - self._mean) / self._std).to(self.precision)
         return scaled.permute(0, 1, 4, 2, 3) if scaled.dim() == 5 else scaled
 
     def epoch(
-        self, batch_size: int, generators: Sequence[torch.Generator]
+        self, batch_size: int, generators: Sequence[torch.Generator], *, positions: Tensor | None = None
     ) -> Iterator[PartsChunk[StackedLabelledBatch]]:
-        """Every run's examples once, in random orders of their own."""
-        each = zip(self.each, generators, strict=True)
-        orders = [data.shuffled(batch_size, generator) for data, generator in each]
-        batches = ceil(max(len(order) for order in orders) / batch_size)
-        yield self._padded(orders, batches, batch_size)
+        """Every run's examples once, in random orders of their own, or those at its ``positions`` (R, n)."""
+        orders, draws = [], []
+        for r, (data, generator) in enumerate(zip(self.each, generators, strict=True)):
+            own = None if positions is None else positions[r]
+            orders.append(data.shuffled(batch_size, generator, own))
+            if data.augmentation is not None:
+                draws.append(data.augmentation.draw(len(data) if own is None else len(own), generator))
+        yield self._padded(orders, batch_size, draws)
 
     def in_order(self) -> Iterator[StackedLabelledBatch]:
         """Every example once, as it is, in its own order."""
-        longest = max(len(data) for data in self.each)
-        size = max(1, min(longest, BLOCK // len(self.each)))
-        yield from self._padded([data.rows for data in self.each], ceil(longest / size), size).batches()
+        size = max(1, min(len(self), BLOCK // len(self.each)))
+        yield from self._padded([data.rows for data in self.each], size).batches()
 
-    def _padded(self, rows: Sequence[Tensor], batches: int, size: int) -> PartsChunk[StackedLabelledBatch]:
-        shape = batches, size, len(rows)
-        parts = {
-            "rows": torch.zeros(len(rows), batches * size, dtype=torch.int64, device=self.inputs.device),
-            "labels": torch.zeros(len(rows), batches * size, dtype=torch.int64, device=self.inputs.device),
-            "inside": torch.zeros(len(rows), batches * size, dtype=torch.bool, device=self.inputs.device),
-        }
+    def _padded(
+        self, rows: Sequence[Tensor], size: int, draws: Sequence[Draws] = ()
+    ) -> PartsChunk[StackedLabelledBatch]:
+        longest, device = max(len(own) for own in rows), self.inputs.device
+        batches = ceil(longest / size)
+        parts = {"inside": torch.zeros(len(rows), batches * size, dtype=torch.bool, device=device)}
+        for name in ("rows", "labels", *(("down", "right", "flip") if draws else ())):
+            parts[name] = torch.zeros(len(rows), batches * size, dtype=torch.int64, device=device)
         for r, (data, own) in enumerate(zip(self.each, rows, strict=True)):
+            parts["inside"][r, : len(own)] = True
             parts["rows"][r, : len(own)] = own
             parts["labels"][r, : len(own)] = data.labels.index_select(0, own)
-            parts["inside"][r, : len(own)] = True
+            for name in ("down", "right", "flip") if draws else ():
+                parts[name][r, : len(own)] = getattr(draws[r], name)[: len(own)]
+        shape = batches, size, len(rows)
         cut = {name: part.t().reshape(shape).transpose(1, 2).contiguous() for name, part in parts.items()}
-        return PartsChunk(cut, partial(StackedLabelledBatch, of=self))
+        if draws:
+            cut["flip"] = cut["flip"].bool()
+        same = len({len(own) for own in rows}) == 1
+        last = longest - (batches - 1) * size if same else None
+        return PartsChunk(cut, partial(StackedLabelledBatch, of=self), last)

@@ -105,9 +105,12 @@ class ClassifierSettings(BaseModel):
             seed=self.seed,
         )
 
-    def make_method(self, classes: int, auxiliary: str, clean: Any = None) -> Method:
+    def make_method(
+        self, classes: int, auxiliary: str, clean: Any = None, denoising: TwoStage | None = None
+    ) -> Method:
+        """``denoising`` takes the place of the settings' own, as of a stack's."""
         settings = ClassifierMethodSettings(
-            denoising=self.denoising(classes),
+            denoising=denoising or self.denoising(classes),
             auxiliary=auxiliary,
             keep_share=self.keep_share,
             round_epochs=max(1, round(self.epochs / self.rounds)),

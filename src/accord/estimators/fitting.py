@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,10 +17,11 @@ from accord.estimators.classifier_settings import ClassifierSettings
 from accord.estimators.examples import as_images, is_table, on_device, refused
 from accord.estimators.limits import free_memory
 from accord.estimators.stacking import SHARE, StackError
-from accord.methods import ClassifierMethodSettings, make_classifier_method
 from accord.methods.denoising import PerRun
-from accord.models.stacked import Stack, stack
+from accord.models.stack import Stack
+from accord.models.stacked import stack
 from accord.models.vision.mlp import WIDTH
+from accord.scatter import kernels_work
 from accord.training import EpochRecord, Hook, drive, resolve_device
 from accord.training.side_by_side import Failed
 from accord.training.stacked_worlds import Labels
@@ -27,33 +29,49 @@ from accord.training.stacking import StackedRun, train_stacked
 
 MAY_DIFFER = frozenset({"seed", "learning_rate", "weight_decay", "c1", "c2", "alpha"})
 """Settings in which the runs of a stack may differ."""
-STACKED_METHODS = ("normal", "ensemble", "deca", "deca-p")
+STACKED_METHODS = ("normal", "ensemble", "itlm", "deca", "deca-p")
 """Methods whose loss is the same for one run and for many."""
+STACKED_ON = {"mlp": ("cpu", "cuda"), "resnet32": ("cuda",)}
+"""Which models are trained as stacks, and on which devices that is faster."""
 SIDE_BY_SIDE = 8
 """Runs that share a GPU, each on a stream of its own."""
-ON_CPU, ON_GPU = 16, 64
+MOST = {("mlp", "cpu"): 16, ("mlp", "cuda"): 64, ("resnet32", "cuda"): 16}
 """Most runs of a stack: beyond them nothing is gained."""
+PIXEL_BYTES = 4_000
+"""Memory that ResNet-32 takes for a pixel of a batch in training."""
 
 
-def at_once(settings: ClassifierSettings, example: int, classes: int, is_images: bool) -> int:
-    """How many runs are trained together, on examples of so many numbers."""
+def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int) -> int:
+    """How many runs are trained together, on examples of such a shape."""
     device = resolve_device(settings.device)
-    if not _is_small(settings, is_images) or settings.denoising(classes).some_classes is not None:
+    model = _stackable(settings, len(shape) > 1)
+    if model is None or settings.denoising(classes).some_classes is not None:
         return _beside(device)
-    numbers = 2 * settings.batch_size * (example + 8 * WIDTH + classes * WIDTH) + 12 * WIDTH * (example + 3 * WIDTH)
-    most = ON_GPU if device.type == "cuda" else ON_CPU
-    return int(max(1, min(most, SHARE * free_memory(device) // (4 * numbers))))
+    example = int(np.prod(shape))
+    if model == "mlp":
+        inner = settings.batch_size * (example + 8 * WIDTH + classes * WIDTH)
+        taken = 4 * (2 * inner + 12 * WIDTH * (example + 3 * WIDTH))
+    else:
+        taken = PIXEL_BYTES * settings.batch_size * example
+    return int(max(1, min(MOST.get((model, device.type), 1), SHARE * free_memory(device) // taken)))
 
 
-def _is_small(settings: ClassifierSettings, is_images: bool) -> bool:
-    """Whether its runs can be stacked: perceptrons, without what a stack does not know."""
+def _stackable(settings: ClassifierSettings, is_images: bool) -> str | None:
+    """The model whose runs can be stacked here, where there is nothing that a stack does not know."""
+    device = resolve_device(settings.device)
     usual = "convnet" if is_images else "mlp"
     models = {settings.model, settings.auxiliary} if settings.method == "deca" else {settings.model}
-    if {usual if model == "auto" else model for model in models} != {"mlp"}:
-        return False
-    plain = settings.augment == "none" or not is_images
-    plain &= not isinstance(settings.c1, tuple) and not isinstance(settings.c2, tuple)
-    return plain and settings.method in STACKED_METHODS and settings.noise_classes is None
+    (model, *others) = {usual if name == "auto" else name for name in models}
+    known = not others and device.type in STACKED_ON.get(model, ()) and settings.method in STACKED_METHODS
+    if not known or isinstance(settings.c1, tuple) or isinstance(settings.c2, tuple) or settings.compile:
+        return None
+    if model != "mlp" and device.type == "cuda" and (not kernels_work(device) or not _is_half(settings, device)):
+        return None
+    return None if settings.noise_classes is not None else model
+
+
+def _is_half(settings: ClassifierSettings, device: torch.device) -> bool:
+    return settings.dtype(device) == torch.bfloat16
 
 
 def _beside(device: torch.device) -> int:
@@ -61,15 +79,19 @@ def _beside(device: torch.device) -> int:
     return SIDE_BY_SIDE if device.type == "cuda" else 1
 
 
+def stack_of(settings: ClassifierSettings, is_images: bool) -> str | None:
+    """Words that runs share which can be trained as one stack; None where they are not stacked."""
+    if _stackable(settings, is_images) is None:
+        return None
+    return json.dumps(settings.model_dump(exclude=set(MAY_DIFFER)), sort_keys=True, default=str)
+
+
 def can_stack(classifiers: Sequence[Classifier], is_images: bool) -> bool:
-    """Whether these can be trained as one: perceptrons, alike but for what may differ."""
+    """Whether these can be trained as one: alike but for what may differ."""
     if len(classifiers) < 2 or not all(isinstance(clf.model, str) for clf in classifiers):
         return False
-    each = [clf.settings for clf in classifiers]
-    if not all(_is_small(one, is_images) for one in each):
-        return False
-    fixed = [one.model_dump(exclude=set(MAY_DIFFER)) for one in each]
-    return all(one == fixed[0] for one in fixed)
+    each = {stack_of(clf.settings, is_images) for clf in classifiers}
+    return len(each) == 1 and None not in each
 
 
 def fit_together(
@@ -85,10 +107,11 @@ def fit_together(
 ) -> list[Classifier]:
     """Fit several classifiers at once, each on inputs and labels of its own.
 
-    Perceptrons on the same inputs are trained as one stack (see `can_stack`). Others on a GPU run side by side,
-    each on a stream of its own; elsewhere they take turns. Inputs that are the same object are held once. A run
-    gives what it would give alone. ``fitted`` is told of each as it is ready; where one cannot be trained, the
-    others are, and ``failed`` is told of it, or its error is raised at the end.
+    Perceptrons, and on a GPU ResNet-32, on the same inputs are trained as one stack where they are alike (see
+    `can_stack`). Others on a GPU run side by side, each on a stream of its own; elsewhere they take turns. Inputs
+    that are the same object are held once. A run gives what it would give alone. ``fitted`` is told of each as it
+    is ready; where one cannot be trained, the others are, and ``failed`` is told of it, or its error is raised at
+    the end.
     """
     counts = {len(given) for given in (classifiers, inputs, labels, clean, hooks) if given is not None}
     if counts != {len(classifiers)} or not classifiers:
@@ -101,33 +124,43 @@ def fit_together(
         if id(X) not in held:
             with refused(TABLE_ADVICE):
                 held[id(X)] = on_device(np.asarray(X, np.float32) if is_table(X) else as_images(X), device)
-    if len(held) == 1 and can_stack(classifiers, not is_table(inputs[0])):
-        try:
-            return _fit_stacked(
-                classifiers, inputs[0], labels, watch, next(iter(held.values())), hooks, fitted, failed
-            )
-        except StackError:  # their training parts differ in what a stack must share
-            pass
     extra = clean or [None] * len(classifiers)
     told = hooks or [None] * len(classifiers)
     errors: dict[int, AccordError] = {}
-    for first in range(0, len(classifiers), _beside(device)):
-        part = range(first, min(first + _beside(device), len(classifiers)))
+    beside: list[int] = []
+    for part in _stacks_among(classifiers, inputs):
+        try:
+            if len(part) < 2:
+                raise StackError("One run alone is no stack.")
+            _fit_stacked(part, classifiers, inputs[part[0]], labels, watch, held, told, fitted, errors)
+        except StackError:  # their training parts differ in what a stack must share
+            beside += part
+    for first in range(0, len(beside), _beside(device)):
+        part = beside[first : first + _beside(device)]
         runs = [
             classifiers[k].start(inputs[k], labels[k], clean=extra[k], watch=watch, resident=held[id(inputs[k])])
             for k in part
         ]
 
-        def ended(k: int, history: list[EpochRecord], first: int = first) -> None:
-            classifiers[first + k].finish(history)
-            fitted(first + k)
+        def ended(k: int, history: list[EpochRecord], part: list[int] = part) -> None:
+            classifiers[part[k]].finish(history)
+            fitted(part[k])
 
-        def stopped(k: int, error: AccordError, first: int = first) -> None:
-            errors[first + k] = error
+        def stopped(k: int, error: AccordError, part: list[int] = part) -> None:
+            errors[part[k]] = error
 
         drive(runs, device, [told[k] for k in part], ended, stopped)
     _tell(errors, failed)
     return list(classifiers)
+
+
+def _stacks_among(classifiers: Sequence[Classifier], inputs: Sequence[Any]) -> list[list[int]]:
+    """Those that can be trained as one, together."""
+    parts: dict[Any, list[int]] = {}
+    for k, (clf, X) in enumerate(zip(classifiers, inputs, strict=True)):
+        words = stack_of(clf.settings, not is_table(X)) if isinstance(clf.model, str) else None
+        parts.setdefault((k,) if words is None else (words, id(X)), []).append(k)
+    return list(parts.values())
 
 
 def _tell(errors: dict[int, AccordError], failed: Failed | None) -> None:
@@ -138,53 +171,52 @@ def _tell(errors: dict[int, AccordError], failed: Failed | None) -> None:
 
 
 def _fit_stacked(
+    part: Sequence[int],
     classifiers: Sequence[Classifier],
     X: Any,
     labels: Sequence[Any],
     watch: tuple[Any, Any] | None,
-    resident: Tensor,
-    hooks: Sequence[Hook | None] | None,
+    held: dict[int, Tensor],
+    hooks: Sequence[Hook | None],
     fitted: Callable[[int], None],
-    failed: Failed | None,
-) -> list[Classifier]:
+    errors: dict[int, AccordError],
+) -> None:
+    """Train those of one part as a stack; what went wrong with one of them goes into ``errors``."""
+    own, resident = [classifiers[k] for k in part], held[id(X)]
     taken = [
-        clf.prepare(X, y, watch=watch if k == 0 else None, resident=resident)
-        for k, (clf, y) in enumerate(zip(classifiers, labels, strict=True))
+        clf.prepare(X, labels[k], watch=watch if k == part[0] else None, resident=resident)
+        for clf, k in zip(own, part, strict=True)
     ]
-    _refuse_apart(classifiers, taken)
-    first, size = classifiers[0].settings, len(classifiers[0].classes_)
-    told = hooks or [None] * len(classifiers)
+    _refuse_apart(own, taken)
+    first, size = own[0].settings, len(own[0].classes_)
+    model = _stackable(first, not is_table(X)) or "mlp"
     runs = []
-    for clf, own, hook in zip(classifiers, taken, told, strict=True):
-        watched = taken[0].watched and replace(taken[0].watched, scaling=own.data.scaling)
-        runs.append(StackedRun(clf.settings.training_options("mlp"), own.data, own.valid, hook, watched))
+    for k, clf, one in zip(part, own, taken, strict=True):
+        watched = taken[0].watched and replace(taken[0].watched, scaling=one.data.scaling)
+        runs.append(StackedRun(clf.settings.training_options(model), one.data, one.valid, hooks[k], watched))
     stacks: list[Stack] = []
 
     def build(role: str, model: str | None = None) -> nn.Module:
-        stacks.append(stack([own.build(role, model) for own in taken]))
+        stacks.append(stack([one.build(role, model) for one in taken]))
         return stacks[-1]
 
     settings = {
-        name: _per_run([float(getattr(c.settings, name)) for c in classifiers], resident.device)
+        name: _per_run([float(getattr(c.settings, name)) for c in own], resident.device)
         for name in ("c1", "c2", "alpha")
     }
-    denoising = replace(first.denoising(size), **settings)
-    method = make_classifier_method(first.method, ClassifierMethodSettings(denoising, "mlp"))
+    method = first.make_method(size, model, denoising=replace(first.denoising(size), **settings))
     phases = method.phases(build)
     changing = [value for value in settings.values() if isinstance(value, PerRun)]
     train_stacked(phases, stacks, changing, runs, Labels())
     kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
-    errors: dict[int, AccordError] = {}
-    for k, (clf, run) in enumerate(zip(classifiers, runs, strict=True)):
+    for place, (k, clf, run) in enumerate(zip(part, own, runs, strict=True)):
         try:
             if run.error is not None:
                 raise run.error
-            clf.finish(run.history, {role: own.everyone[k] for role, own in kept.items()})
+            clf.finish(run.history, {role: one.everyone[place] for role, one in kept.items()})
             fitted(k)
         except AccordError as error:  # the others are kept
             errors[k] = error
-    _tell(errors, failed)
-    return list(classifiers)
 
 
 def _per_run(values: list[float], device: torch.device) -> float | PerRun:
@@ -193,11 +225,16 @@ def _per_run(values: list[float], device: torch.device) -> float | PerRun:
 
 
 def _refuse_apart(classifiers: Sequence[Classifier], taken: Sequence[Prepared]) -> None:
-    """Runs whose epochs have different lengths, or who know different classes, are not one stack."""
+    """Runs whose epochs have different lengths, or who know different classes, are not one stack.
+
+    Nor are those with batch norms and unlike numbers of examples: padding has no place in a batch's moments.
+    """
     size = classifiers[0].settings.batch_size
     lengths = {(own.data.steps_in_epoch(size), -(-len(own.data) // size), own.valid is None) for own in taken}
     classes = {tuple(clf.classes_) for clf in classifiers}
-    if len(lengths) > 1 or len(classes) > 1 or min(len(own.data) for own in taken) < size:
+    numbers = {len(own.data) for own in taken}
+    normed = classifiers[0].model == "resnet32"
+    if len(lengths) > 1 or len(classes) > 1 or min(numbers) < size or (normed and len(numbers) > 1):
         raise StackError("The training parts of these runs differ in size or classes.")
     if classifiers[0].settings.denoising(len(classifiers[0].classes_)).some_classes is not None:
         raise StackError("With so many classes runs are not stacked.")

@@ -20,7 +20,8 @@ from accord.evaluation import RankingTask, stacked_metrics
 from accord.methods import Denoising, make_method
 from accord.methods.denoising import PerRun
 from accord.models import RECOMMENDERS
-from accord.models.stacked import STACKS, Stack, stack
+from accord.models.stack import Stack
+from accord.models.stacked import STACKS, stack
 from accord.training import Hook, resolve_device
 from accord.training.optimisers import MANY_ROWS
 from accord.training.stacked_worlds import Clicks as ClickWorld

@@ -93,6 +93,10 @@ class Memory(Protocol):
 
     def restore(self, state: dict[str, Tensor]) -> None: ...
 
+    def keep(self, runs: Tensor) -> None:
+        """Of a stack, go on with these runs alone."""
+        ...
+
 
 @dataclass(frozen=True)
 class Phase:

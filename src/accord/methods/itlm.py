@@ -43,10 +43,13 @@ class ITLM(OneTarget):
     def restore(self, state: dict[str, Tensor]) -> None:
         self.kept[:] = [state[f"round {k}"] for k in range(len(state))]
 
+    def keep(self, runs: Tensor) -> None:
+        self.kept[:] = [positions.index_select(0, runs) for positions in self.kept]
+
     @torch.no_grad()
     def _easiest(self, target: nn.Module, data: Everything) -> Tensor:
         target.eval()
-        losses = torch.cat([self.objective.cross_entropy(b.logits(target), b.labels) for b in data.in_order()])
+        each = [self.objective.cross_entropy(b.logits(target), b.labels) for b in data.in_order()]
         target.train()
         count = max(1, round(self.keep_share * len(data)))
-        return losses.topk(count, largest=False).indices.sort().values
+        return torch.cat(each, -1).topk(count, largest=False).indices.sort().values  # of each run of a stack

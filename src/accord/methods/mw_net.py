@@ -45,6 +45,9 @@ class _Moments:
     def restore(self, state: dict[str, Tensor]) -> None:
         restore_optimiser(self.adam, state)
 
+    def keep(self, runs: Tensor) -> None:
+        raise NotImplementedError("MW-Net is not trained in stacks")
+
 
 @dataclass(frozen=True)
 class MWNet(OneTarget):

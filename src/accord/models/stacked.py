@@ -1,9 +1,5 @@
-"""Several networks of one architecture as one: their parameters share tensors with a leading run dimension.
-
-Every member stays a whole network of its own, whose parameters are views into the stack: it scores, is saved and is
-restored as if it stood alone. The stack answers for all members at once: `logits` of users (R, B) and items
-(n, R, B), with no loop over runs.
-"""
+"""Stacks of recommenders: `logits` of users (R, B) and items (n, R, B) for all members at once, with no loop over
+runs; and which models can be stacked at all."""
 
 from __future__ import annotations
 
@@ -21,89 +17,10 @@ from accord.models.mf import MF
 from accord.models.neumf import NeuMF
 from accord.models.noise_model import NoiseModel
 from accord.models.pairwise import FactorModel, pair_logits
-from accord.models.vision import MLP
+from accord.models.stack import Stack
+from accord.models.stacked_classifiers import MLPStack, NoiseStack, ResNetStack
+from accord.models.vision import MLP, ResNet32
 from accord.scatter import gather, remembered, summed
-
-
-class Stack(nn.Module):
-    """R networks of one architecture. A kind of stack adds `logits`."""
-
-    def __init__(self, members: Sequence[nn.Module]) -> None:
-        super().__init__()
-        self.names = [name for name, _ in members[0].named_parameters()]
-        for name in self.names:
-            joined = torch.stack([member.get_parameter(name).detach() for member in members])
-            self.register_parameter(_flat(name), nn.Parameter(joined))
-        self._all = self._members = list(members)  # no submodules: their parameters are the stack's own
-        self._share()
-
-    def _share(self) -> None:
-        for name in self.names:
-            joined = self.get_parameter(_flat(name))
-            for r, member in enumerate(self._members):
-                member.get_parameter(name).data = joined.data[r]
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    @property
-    def members(self) -> list[nn.Module]:
-        """The networks; their parameters are views into the stack."""
-        return self._members
-
-    @property
-    def everyone(self) -> list[nn.Module]:
-        """The networks, those that have left the stack among them."""
-        return self._all
-
-    def of(self, name: str) -> Tensor:
-        """A parameter of all members: (R, …)."""
-        return self.get_parameter(_flat(name))
-
-    def train(self, mode: bool = True) -> Stack:
-        for member in self._members:
-            member.train(mode)
-        return super().train(mode)
-
-    def keep(self, which: Sequence[int]) -> list[nn.Module]:
-        """Leave these members in the stack; the others go their own way, with parameters of their own."""
-        gone = [member for r, member in enumerate(self._members) if r not in which]
-        for member in gone:
-            for parameter in member.parameters():
-                parameter.data = parameter.data.clone()
-        rows = torch.tensor(list(which), dtype=torch.int64, device=next(self.parameters()).device)
-        for name in self.names:
-            joined = self.get_parameter(_flat(name))
-            joined.data = joined.data.index_select(0, rows)
-            joined.grad = None
-        self._members = [self._members[r] for r in which]
-        self._share()
-        self.train(self.training)
-        return gone
-
-    def dissolve(self) -> None:
-        """Every member goes its own way."""
-        self.keep([])
-
-    def rejoin(self) -> None:
-        """All members back in the stack, with the parameters they have by now."""
-        self._members = self._all
-        for name in self.names:
-            self.get_parameter(_flat(name)).data = torch.stack([m.get_parameter(name).data for m in self._all])
-        self._share()
-        self.train(self.training)
-
-    def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        """Logits (n, R, B) of users (R, B) and items (n, R, B)."""
-        raise NotImplementedError
-
-    def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
-        """Scores (len(which), B, number of items) that these members give the same users (B,)."""
-        return torch.stack([self._members[r].scores(users) for r in which])  # pyright: ignore[reportCallIssue]
-
-
-def _flat(name: str) -> str:
-    return name.replace(".", "_")
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:
@@ -264,53 +181,6 @@ class CDAEStack(Stack):
         return _all_scores(hidden, _some(self.of("items"), which), [_some(self.of("item_bias"), which)])
 
 
-def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """A linear layer of every member: inputs (R, B, a), weight (R, b, a), bias (R, b)."""
-    return torch.baddbmm(bias[:, None], inputs, weight.transpose(1, 2))
-
-
-class MLPStack(Stack):
-    """MLP classifiers; inputs (R, B, …)."""
-
-    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (R, B, width) and logits (R, B, classes)."""
-        hidden = inputs.flatten(2)
-        for name in self.names:
-            layer = name.removesuffix(".weight")
-            if layer.startswith("hidden.") and layer != name:
-                hidden = _linear(hidden, self.of(name), self.of(f"{layer}.bias")).relu()
-        return hidden, _linear(hidden, self.of("head.weight"), self.of("head.bias"))
-
-
-class NoiseStack(Stack):
-    """The noise models hφ of classifiers."""
-
-    def _of_features(self, features: Tensor) -> Tensor:
-        return _linear(features, self.of("first.weight")[..., : features.shape[2]], self.of("first.bias"))
-
-    def _of_classes(self, width: int) -> Tensor:
-        """What each class adds to the hidden layer: (R, classes, width)."""
-        return self.of("first.weight")[..., width:].transpose(1, 2)
-
-    def forward(self, features: Tensor, k: Tensor) -> Tensor:
-        """log hφ(x, k), (R, B, classes)."""
-        added = self._of_classes(features.shape[2]).index_select(1, k.view(1))
-        hidden = torch.relu(self._of_features(features) + added)
-        return torch.log_softmax(_linear(hidden, self.of("second.weight"), self.of("second.bias")), 2)
-
-    @torch.no_grad()
-    def costs(self, features: Tensor, labels: Tensor, classes: Tensor | None = None) -> Tensor:
-        """−log hφ(x, c)[ỹ] for every class c, (R, B, classes); no gradient."""
-        if classes is not None:
-            raise NotImplementedError("a stack sums over all classes")
-        runs, batch, width = features.shape
-        hidden = self._of_features(features)[:, :, None] + self._of_classes(width)[:, None]
-        rows = _linear(hidden.relu_().flatten(1, 2), self.of("second.weight"), self.of("second.bias"))
-        rows = rows.view(runs, batch, hidden.shape[2], -1)
-        given = labels[..., None, None].expand(*rows.shape[:3], 1)
-        return torch.logsumexp(rows, 3) - rows.gather(3, given).squeeze(3)
-
-
 STACKS: dict[type[nn.Module], type[Stack]] = {
     MF: FactorStack,
     GMF: FactorStack,
@@ -319,6 +189,7 @@ STACKS: dict[type[nn.Module], type[Stack]] = {
     LightGCN: LightGCNStack,
     CDAE: CDAEStack,
     MLP: MLPStack,
+    ResNet32: ResNetStack,
     NoiseModel: NoiseStack,
 }
 """Which models can be stacked, and how."""

@@ -82,8 +82,7 @@ class LabelComparison(Study):
 
     def _at_once(self, model: str, method: str) -> int:
         settings = make_classifier_settings(self.settings_of(model, method, 0))
-        shape = np.shape(self.X)[1:]
-        return at_once(settings, int(np.prod(shape)), len(np.unique(self.y)), len(shape) > 1)
+        return at_once(settings, np.shape(self.X)[1:], len(np.unique(self.y)))
 
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]

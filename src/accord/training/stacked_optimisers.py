@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from accord.training.loop import TrainingOptions
 from accord.training.optimisers import BETAS, EPSILON, MOMENTUM
 
+_MANY: Any = torch
+"""Whose operations on many tensors at once torch itself uses in its optimisers, but does not export."""
 SMALL = 1e-6
 """Added to a gradient's length before it is cut, as torch does."""
 
@@ -37,6 +39,8 @@ class StackedOptimiser:
     ) -> None:
         self.parameters, self.decayed = parameters, decayed
         self.rates, self.decays = rates, decays
+        each = decays.tolist()  # looked at once: a step must not ask the device
+        self._same_decay: float | None = each[0] if len(set(each)) == 1 else None
 
     def clear(self) -> None:
         for parameter in self.parameters:
@@ -50,9 +54,12 @@ class StackedOptimiser:
         raise NotImplementedError
 
     def _add_decay(self) -> None:
-        for parameter in self.decayed:
-            if parameter.grad is not None:
-                parameter.grad.addcmul_(parameter, _like(self.decays, parameter))
+        moving = [(p, p.grad) for p in self.decayed if p.grad is not None]
+        if self._same_decay is not None:
+            _MANY._foreach_add_([g for _, g in moving], [p for p, _ in moving], alpha=self._same_decay)
+            return
+        for parameter, grad in moving:
+            grad.addcmul_(parameter, _like(self.decays, parameter))
 
     def state(self) -> dict[str, Tensor]:
         raise NotImplementedError("a stack is not written down while it trains")
@@ -134,15 +141,17 @@ class StackedSGD(StackedOptimiser):
     @torch.no_grad()
     def step(self) -> None:
         moving = [(p, p.grad, m) for p, m in zip(self.parameters, self.moments, strict=True) if p.grad is not None]
+        parameters, grads, moments = map(list, zip(*moving, strict=True))
         if self.clip is not None:
-            lengths = torch.stack([grad.flatten(1).norm(dim=1) for _, grad, _ in moving]).norm(dim=0)
+            lengths = torch.cat([_in_memory(grad) for grad in grads], 1).norm(dim=1)
             cut = (self.clip / (lengths + SMALL)).clamp(max=1.0)
-            for _, grad, _ in moving:
+            for grad in grads:
                 grad.mul_(_like(cut, grad))
         self._add_decay()
         rates = self.rates * self.share
-        for parameter, grad, moment in moving:
-            moment.mul_(MOMENTUM).add_(grad)
+        _MANY._foreach_mul_(moments, MOMENTUM)
+        _MANY._foreach_add_(moments, grads)
+        for parameter, moment in zip(parameters, moments, strict=True):
             parameter.addcmul_(moment, _like(rates, parameter), value=-1)
 
     def set_rate(self, rate: float) -> None:
@@ -155,6 +164,11 @@ class StackedSGD(StackedOptimiser):
     def keep(self, rows: Tensor) -> None:
         super().keep(rows)
         self.moments = [moment.index_select(0, rows) for moment in self.moments]
+
+
+def _in_memory(values: Tensor) -> Tensor:
+    """(R, numbers), in the order they lie in memory."""
+    return (values.movedim(2, -1) if values.dim() == 5 else values).flatten(1)
 
 
 def _like(values: Tensor, parameter: Tensor) -> Tensor:

@@ -78,14 +78,21 @@ def _drawn_rows(
 class Labels:
     """Each run learns from `LabelledData` on inputs that all share, and is measured by the labels it foresees."""
 
+    def __init__(self) -> None:
+        self._chosen: int | None = None
+        """Examples of the epoch at hand, where the method has chosen among them."""
+
     def chunks(
         self, runs: Sequence[StackedRun], generators: Sequence[torch.Generator], phase: Phase, epoch: int
     ) -> Iterator[PartsChunk[StackedLabelledBatch]]:
         size = min(runs[0].options.batch_size, max(len(run.data) for run in runs))
-        return StackedLabels([run.data for run in runs]).epoch(size, generators)
+        data = StackedLabels([run.data for run in runs])
+        sampling = phase.sampling(data, epoch)
+        self._chosen = sampling["positions"].shape[1] if "positions" in sampling else None
+        return data.epoch(size, generators, **sampling)
 
     def steps(self, run: StackedRun) -> int:
-        return -(-len(run.data) // run.options.batch_size)
+        return -(-(self._chosen or len(run.data)) // run.options.batch_size)
 
     def measured(self, target: Any, places: Sequence[int], tasks: Sequence[Any]) -> list[dict[str, float]]:
         where = dict(zip(places, tasks, strict=True))

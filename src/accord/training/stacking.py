@@ -19,7 +19,7 @@ from torch import Tensor
 from accord.errors import AccordError
 from accord.methods.base import Phase
 from accord.methods.denoising import PerRun
-from accord.models.stacked import Stack
+from accord.models.stack import Stack
 from accord.training.forks import computes_here
 from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, diverged
 from accord.training.seeds import stream
@@ -231,7 +231,7 @@ class _Phase:
         return keeps
 
     def _tensors(self, role: str) -> list[Tensor]:
-        return [parameter.data for parameter in self.learning[role].parameters()]
+        return self.learning[role].tensors()
 
     @torch.no_grad()
     def _remember(self, places: list[int]) -> None:
@@ -262,6 +262,8 @@ class _Phase:
             one.keep(going)
         kept = torch.tensor(going, dtype=torch.int64, device=self.device)
         self.optimiser.keep(kept)
+        if self.phase.memory is not None:
+            self.phase.memory.keep(kept)
         self.best = {role: [t.index_select(0, kept) for t in saved] for role, saved in self.best.items()}
         self.runs = [self.runs[place] for place in going]
         self.generators = [self.generators[place] for place in going]

@@ -13,6 +13,8 @@ Convolution, input gradient and weight gradient are the three derivatives of one
 autograd function whose derivatives are the other two. That gives `torch.func.jvp`, and derivatives of any order.
 `vmap` is not supported.
 
+Every input may have a leading dimension of runs, each with weights of its own: one launch serves them all.
+
 Triton compiles a kernel at its first call for a shape, so, before CUDA graph capture, run each shape once.
 """
 
@@ -24,9 +26,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.grad import conv2d_input, conv2d_weight
 
 try:
     import triton  # pyright: ignore[reportMissingImports]
@@ -66,11 +66,7 @@ WEIGHT_TILES: dict[int, WeightTiles] = {
     32: WeightTiles(64, 67, True, True, 8, 3),
     64: WeightTiles(64, 15, False, False, 4, 3),
 }
-# The channel counts for which each kernel is used here; for the others that part is left to PyTorch.
-OWN: dict[str, set[int]] = {"forward": {16, 32, 64}, "input": {16, 32, 64}, "weight": {16, 32, 64}}
-SUPPORTED = frozenset({16, 32, 64})
-# The channel counts for which `available` says yes.
-GAINS: set[int] = {16, 32, 64}
+SUPPORTED = frozenset(CONV_TILES)
 
 if triton is not None:
 
@@ -142,7 +138,11 @@ if triton is not None:
         S_IN: tl.constexpr, S_OUT: tl.constexpr, S_H: tl.constexpr, S_W: tl.constexpr, FLIP: tl.constexpr,
         BLOCK: tl.constexpr, OUT: tl.constexpr, FUSE: tl.constexpr,
     ):  # fmt: skip
-        """A block of pixels and a block of output channels of the convolution."""
+        """A block of pixels and a block of output channels of a run's convolution."""
+        run = tl.program_id(2)
+        x += run * total * C
+        y += run * total * O
+        w += run * (9 * C * O)
         pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
         live = pixel < total
         row, column = (pixel // W) % H, pixel % W
@@ -197,11 +197,11 @@ if triton is not None:
 
     @triton.jit
     def _weight_kernel(
-        grad, x, part, total,
+        grad, x, part, total, programs,
         H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,  # noqa: E741
         STEPS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
     ):  # fmt: skip
-        """A program's share of the weight gradient, laid out as the weights are in channels-last memory.
+        """A program's share of a run's weight gradient, laid out as the weights are in channels-last memory.
 
         The weight at (kh, kw) meets the input at a pixel's column + kw - 1 and the output's gradient at its row
         + 1 - kh: shifting the one along columns and the other along rows takes all nine taps in one product.
@@ -209,7 +209,10 @@ if triton is not None:
         M: tl.constexpr = 4 * O if ROWS else O
         N: tl.constexpr = 4 * C if COLUMNS else C
         kh, kw = tl.program_id(1), tl.program_id(2)
-        first = tl.program_id(0) * (STEPS * BLOCK)
+        run = tl.program_id(0) // programs
+        grad += run * total * O
+        x += run * total * C
+        first = tl.program_id(0) % programs * (STEPS * BLOCK)
         end = tl.minimum(first + STEPS * BLOCK, total)
         pixel = first + tl.arange(0, BLOCK)
         acc = tl.zeros((M, N), tl.float32)
@@ -238,7 +241,9 @@ if triton is not None:
 
     @triton.jit
     def _sum_kernel(part, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-        """Sums over rows, in an order fixed by the block's shape."""
+        """Sums over a run's rows, in an order fixed by the block's shape."""
+        part += tl.program_id(1) * rows * columns
+        out += tl.program_id(1) * columns
         row = tl.arange(0, ROWS)
         column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
         mask = (row < rows)[:, None] & (column < columns)[None, :]
@@ -246,71 +251,88 @@ if triton is not None:
         tl.store(out + column, tl.sum(block, 0).to(out.dtype.element_ty), mask=column < columns)
 
 
-def available(x: Tensor, weight: Tensor, stride: int) -> bool:
-    """Whether `narrow_conv3x3` can take this convolution, and should: a padding of 1 is taken for granted."""
+def runs_here(x: Tensor) -> bool:
+    """Whether the kernels can take images of this type where they are."""
     return (
         triton is not None
-        and stride == 1
         and x.is_cuda
         and x.dtype == torch.bfloat16
+        and x.device.index == torch.cuda.current_device()  # where Triton launches
+    )
+
+
+def available(x: Tensor, weight: Tensor, stride: int) -> bool:
+    """Whether `narrow_conv3x3` can take this convolution: a padding of 1 is taken for granted."""
+    return (
+        runs_here(x)
+        and stride == 1
         and x.dim() == 4
         and tuple(weight.shape[1:]) == (x.shape[1], 3, 3)
-        and weight.shape[0] in GAINS
-        and weight.shape[1] in GAINS
+        and SUPPORTED.issuperset(weight.shape[:2])
         and x.is_contiguous(memory_format=torch.channels_last)
         and 0 < x.numel() // x.shape[1] * max(weight.shape[:2]) < 2**31  # the kernels count in 32 bits
-        and x.device.index == torch.cuda.current_device()  # where Triton launches
     )
 
 
 def narrow_conv3x3(x: Tensor, weight: Tensor) -> Tensor:
     """The 3×3 convolution of stride 1 and padding 1, without bias, of `x` in channels-last memory.
 
+    `x` is (N, C, H, W) and `weight` (O, C, 3, 3), or, for R runs at once, (R, N, C, H, W) and (R, O, C, 3, 3).
     `weight` may be of a wider type, as under autocast: it is cast here, and its gradient cast back.
     """
-    if x.dim() != 4 or tuple(weight.shape[1:]) != (x.shape[1], 3, 3):
+    if x.dim() != weight.dim() or x.dim() not in (4, 5) or tuple(weight.shape[-3:]) != (x.shape[-3], 3, 3):
         raise ValueError(f"no 3×3 convolution of {tuple(x.shape)} by {tuple(weight.shape)}")
-    if not SUPPORTED.issuperset(weight.shape[:2]):
-        raise ValueError(f"channels must be among {sorted(SUPPORTED)}, got {tuple(weight.shape[:2])}")
+    if x.shape[:-4] != weight.shape[:-4]:
+        raise ValueError(f"{tuple(x.shape)} and {tuple(weight.shape)} are of different runs")
+    if not SUPPORTED.issuperset(weight.shape[-4:-2]):
+        raise ValueError(f"channels must be among {sorted(SUPPORTED)}, got {tuple(weight.shape[-4:-2])}")
     return _apply(_Conv, x, weight.to(x.dtype))
+
+
+def _in_memory(x: Tensor) -> Tensor:
+    """Images with their channels last, one run after another."""
+    return x.movedim(-3, -1).contiguous()
 
 
 def conv(x: Tensor, weight: Tensor, tiles: ConvTiles, flip: bool = False) -> Tensor:
     """Launches the convolution; with `flip`, `x` is the output's gradient and the result the input's."""
-    x = x.contiguous(memory_format=torch.channels_last)
-    outs, ins, s_out, s_in = *weight.shape[:2], *weight.stride()[:2]
+    pixels = _in_memory(x)
+    runs = weight.shape[0] if weight.dim() == 5 else 1
+    if weight.dim() == 5 and not weight[0].is_contiguous(memory_format=torch.channels_last):
+        weight = _in_memory(weight).movedim(-1, -3)  # a run's weights one after another
+    outs, ins, s_out, s_in = *weight.shape[-4:-2], *weight.stride()[-4:-2]
     if flip:
         outs, ins, s_out, s_in = ins, outs, s_in, s_out
-    n, _, h, w = x.shape
-    y = x.new_empty((n, h, w, outs))
-    total, out = n * h * w, min(tiles.out, outs)
-    grid = (-(-total // tiles.block), outs // out)
+    h, w = x.shape[-2:]
+    y = x.new_empty((*pixels.shape[:-1], outs))
+    total, out = pixels.numel() // (runs * ins), min(tiles.out, outs)
+    grid = (-(-total // tiles.block), outs // out, runs)
     _conv_kernel[grid](
-        x, weight, y, total, h, w, ins, outs, s_in, s_out, *weight.stride()[2:], flip,
+        pixels, weight, y, total, h, w, ins, outs, s_in, s_out, *weight.stride()[-2:], flip,
         tiles.block, out, tiles.fuse, num_warps=tiles.warps, num_stages=1,
     )  # fmt: skip
-    return y.permute(0, 3, 1, 2)
+    return y.movedim(-1, -3)
 
 
 def weight_gradient(grad: Tensor, x: Tensor, tiles: WeightTiles) -> Tensor:
     """Launches the weight gradient: the programs' shares, then their sum. The result is in channels-last memory."""
-    x = x.contiguous(memory_format=torch.channels_last)
-    grad = grad.contiguous(memory_format=torch.channels_last)
-    (n, c, h, w), o = x.shape, grad.shape[1]
-    total = n * h * w
+    runs = x.shape[0] if x.dim() == 5 else 1
+    (c, h, w), o = x.shape[-3:], grad.shape[-3]
+    total = x.numel() // (runs * c)
     blocks = -(-total // tiles.block)
     steps = -(-blocks // tiles.programs)
     programs = -(-blocks // steps)
-    part = x.new_empty((programs, o * 9 * c), dtype=torch.float32)
-    _weight_kernel[programs, 1 if tiles.rows else 3, 1 if tiles.columns else 3](
-        grad, x, part, total, h, w, c, o, steps,
+    part = x.new_empty((runs, programs, o * 9 * c), dtype=torch.float32)
+    _weight_kernel[runs * programs, 1 if tiles.rows else 3, 1 if tiles.columns else 3](
+        _in_memory(grad), _in_memory(x), part, total, programs, h, w, c, o, steps,
         tiles.block, tiles.rows, tiles.columns, tiles.stages == 1, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
-    out = x.new_empty((o, 3, 3, c))
+    out = x.new_empty((*x.shape[:-4], o, 3, 3, c))
     rows = 1 << (programs - 1).bit_length()
     columns = max(8, min(128, 4096 // rows))
-    _sum_kernel[(-(-out.numel() // columns),)](part, out, programs, out.numel(), rows, columns, num_warps=4)
-    return out.permute(0, 3, 1, 2)
+    size = o * 9 * c
+    _sum_kernel[-(-size // columns), runs](part, out, programs, size, rows, columns, num_warps=4)
+    return out.movedim(-1, -3)
 
 
 def _apply(function: type[torch.autograd.Function], a: Tensor, b: Tensor) -> Tensor:
@@ -344,10 +366,7 @@ class _Conv(_Bilinear):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor) -> Tensor:
-        key = max(weight.shape[:2])
-        if key in OWN["forward"]:
-            return conv(x, weight, CONV_TILES[key])
-        return F.conv2d(x, weight, padding=1).contiguous(memory_format=torch.channels_last)
+        return conv(x, weight, CONV_TILES[max(weight.shape[-4:-2])])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -370,12 +389,7 @@ class _InputGradient(_Bilinear):
 
     @staticmethod
     def forward(grad: Tensor, weight: Tensor) -> Tensor:
-        key = max(weight.shape[:2])
-        if key in OWN["input"]:
-            return conv(grad, weight, CONV_TILES[key], flip=True)
-        size = (grad.shape[0], weight.shape[1], *grad.shape[2:])
-        result = conv2d_input(size, weight, grad, padding=1)
-        return result.contiguous(memory_format=torch.channels_last)
+        return conv(grad, weight, CONV_TILES[max(weight.shape[-4:-2])], flip=True)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -398,11 +412,7 @@ class _WeightGradient(_Bilinear):
 
     @staticmethod
     def forward(grad: Tensor, x: Tensor) -> Tensor:
-        key = max(grad.shape[1], x.shape[1])
-        if key in OWN["weight"]:
-            return weight_gradient(grad, x, WEIGHT_TILES[key])
-        result = conv2d_weight(x, (grad.shape[1], x.shape[1], 3, 3), grad, padding=1)
-        return result.contiguous(memory_format=torch.channels_last)
+        return weight_gradient(grad, x, WEIGHT_TILES[max(grad.shape[-3], x.shape[-3])])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:

@@ -1,0 +1,97 @@
+"""Stacks of classifiers and their noise models: `outputs` of inputs (R, B, …), with no loop over runs."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from accord.models.stack import Stack
+from accord.models.vision.narrow_conv import SUPPORTED, narrow_conv3x3, runs_here
+from accord.models.vision.norm_relu import Averages, norm_relu
+from accord.models.vision.resnet import Block
+
+
+def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """A linear layer of every member: inputs (R, B, a), weight (R, b, a), bias (R, b)."""
+    return torch.baddbmm(bias[:, None], inputs, weight.transpose(1, 2))
+
+
+class MLPStack(Stack):
+    """MLP classifiers; inputs (R, B, …)."""
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (R, B, width) and logits (R, B, classes)."""
+        hidden = inputs.flatten(2)
+        for name in self.names:
+            layer = name.removesuffix(".weight")
+            if layer.startswith("hidden.") and layer != name:
+                hidden = _linear(hidden, self.of(name), self.of(f"{layer}.bias")).relu()
+        return hidden, _linear(hidden, self.of("head.weight"), self.of("head.bias"))
+
+
+class NoiseStack(Stack):
+    """The noise models hφ of classifiers."""
+
+    def _of_features(self, features: Tensor) -> Tensor:
+        return _linear(features, self.of("first.weight")[..., : features.shape[2]], self.of("first.bias"))
+
+    def _of_classes(self, width: int) -> Tensor:
+        """What each class adds to the hidden layer: (R, classes, width)."""
+        return self.of("first.weight")[..., width:].transpose(1, 2)
+
+    def forward(self, features: Tensor, k: Tensor) -> Tensor:
+        """log hφ(x, k), (R, B, classes)."""
+        added = self._of_classes(features.shape[2]).index_select(1, k.view(1))
+        hidden = torch.relu(self._of_features(features) + added)
+        return torch.log_softmax(_linear(hidden, self.of("second.weight"), self.of("second.bias")), 2)
+
+    @torch.no_grad()
+    def costs(self, features: Tensor, labels: Tensor, classes: Tensor | None = None) -> Tensor:
+        """−log hφ(x, c)[ỹ] for every class c, (R, B, classes); no gradient."""
+        if classes is not None:
+            raise NotImplementedError("a stack sums over all classes")
+        runs, batch, width = features.shape
+        hidden = self._of_features(features)[:, :, None] + self._of_classes(width)[:, None]
+        rows = _linear(hidden.relu_().flatten(1, 2), self.of("second.weight"), self.of("second.bias"))
+        rows = rows.view(runs, batch, hidden.shape[2], -1)
+        given = labels[..., None, None].expand(*rows.shape[:3], 1)
+        return torch.logsumexp(rows, 3) - rows.gather(3, given).squeeze(3)
+
+
+class ResNetStack(Stack):
+    """ResNet-32; inputs (R, B, channels, height, width)."""
+
+    averages = True
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (R, B, width) and logits (R, B, classes)."""
+        x = self._norm(_convolved(inputs, self.of("stem.weight")), "stem_norm")
+        for name, block in self._blocks():
+            inner = self._norm(_convolved(x, self.of(f"{name}.first.weight"), block.stride), f"{name}.first_norm")
+            inner = _convolved(inner, self.of(f"{name}.second.weight"))
+            x = self._norm(inner, f"{name}.second_norm", block.shortcut(x))
+        features = x.mean((3, 4))
+        return features, _linear(features, self.of("head.weight"), self.of("head.bias"))
+
+    def _blocks(self) -> list[tuple[str, Block]]:
+        return [(f"blocks.{k}", block) for k, block in enumerate(self._all[0].blocks)]  # pyright: ignore
+
+    def _norm(self, x: Tensor, name: str, added: Tensor | None = None) -> Tensor:
+        weight, bias = self.of(f"{name}.weight"), self.of(f"{name}.bias")
+        averages = Averages(self.of(f"{name}.running_mean"), self.of(f"{name}.running_var"))
+        return norm_relu(x, weight, bias, averages, added, learning=self.training)
+
+
+def _convolved(x: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
+    """A 3×3 convolution of every run: x (R, B, C, H, W), weight (R, O, C, 3, 3)."""
+    if not runs_here(x):  # the channels of all runs side by side
+        runs, batch = x.shape[:2]
+        y = F.conv2d(
+            x.transpose(0, 1).flatten(1, 2), weight.flatten(0, 1).to(x.dtype), None, stride, 1, groups=runs
+        )
+        return y.view(batch, runs, -1, *y.shape[2:]).transpose(0, 1)
+    lacking = min(SUPPORTED) - x.shape[2]
+    if lacking > 0:  # the first layer: channels of nought
+        x, weight = F.pad(x, (0, 0, 0, 0, 0, lacking)), F.pad(weight, (0, 0, 0, 0, 0, lacking))
+    return narrow_conv3x3(x, weight)[..., ::stride, ::stride]

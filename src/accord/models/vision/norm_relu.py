@@ -1,0 +1,265 @@
+"""Batch norm, a shortcut and ReLU of several runs at once: one pass to measure, one to write.
+
+In images of few channels the norms take as long as the convolutions, all of it memory traffic. `norm_relu` of
+(R, N, C, H, W) does for every run what batch norm, addition and ReLU do for one. On a GPU Triton kernels read an
+activation once for its moments and once to write the result, and in the backward pass once for the two sums and
+once to write the gradients. Moments are made a block of rows at a time and put together in a fixed order (Chan et
+al., Algorithms for computing the sample variance, 1983), in float32: the same inputs give the same bytes.
+Elsewhere, and in other types than bfloat16, PyTorch's own batch norm does it.
+"""
+
+# Triton may be missing, and what it makes of a function, pyright cannot see:
+# pyright: reportPossiblyUnboundVariable=false, reportIndexIssue=false, reportOptionalMemberAccess=false
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from accord.models.vision.narrow_conv import runs_here
+
+try:
+    import triton  # pyright: ignore[reportMissingImports]
+    import triton.language as tl  # pyright: ignore[reportMissingImports]
+except ImportError:  # as on a machine without CUDA
+    triton = None
+
+TILE = 4096
+"""Numbers that a program has in hand at a time."""
+PROGRAMS = 64
+"""Into how many parts a run is cut for its sums, at most."""
+MOMENTUM, EPSILON = 0.1, 1e-5
+"""As `nn.BatchNorm2d` has them."""
+
+if triton is not None:
+
+    @triton.jit
+    def _place(rows, first, C: tl.constexpr, BLOCK: tl.constexpr):
+        """A block of a run's rows: which of them there are, and where they lie from the run's beginning."""
+        row = first + tl.arange(0, BLOCK)
+        return row < rows, row[:, None] * C + tl.arange(0, C)[None, :]
+
+    @triton.jit
+    def _of_run(ptr, C: tl.constexpr):
+        """A number of each channel of this program's run."""
+        return tl.load(ptr + tl.program_id(1) * C + tl.arange(0, C))[None, :]
+
+    @triton.jit
+    def _moments_kernel(x, part, rows, parts, C: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr):
+        """Mean and sum of squares about it, of a part of a run's rows."""
+        run, p = tl.program_id(1), tl.program_id(0)
+        x += run * rows * C
+        count = 0.0
+        mean, spread = tl.zeros((C,), tl.float32), tl.zeros((C,), tl.float32)
+        for step in range(STEPS):
+            live, at = _place(rows, (p * STEPS + step) * BLOCK, C, BLOCK)
+            values = tl.load(x + at, mask=live[:, None], other=0.0).to(tl.float32)
+            here = tl.sum(live.to(tl.float32), 0)
+            centre = tl.sum(values, 0) / tl.maximum(here, 1.0)
+            off = tl.where(live[:, None], values - centre[None, :], 0.0)
+            share = here / tl.maximum(count + here, 1.0)
+            apart = centre - mean
+            spread += tl.sum(off * off, 0) + apart * apart * (count * share)
+            mean += apart * share
+            count += here
+        out = part + (run * parts + p) * 2 * C + tl.arange(0, C)
+        tl.store(out, mean)
+        tl.store(out + C, spread)
+
+    @triton.jit
+    def _finish_kernel(
+        part, mean, scale, running_mean, running_var, rows, parts, span, momentum, epsilon,
+        C: tl.constexpr, PARTS: tl.constexpr,
+    ):  # fmt: skip
+        """The moments of a run out of those of its parts, and its moving averages."""
+        run = tl.program_id(0)
+        p, c = tl.arange(0, PARTS), tl.arange(0, C)
+        count = tl.minimum(tl.maximum(rows - p * span, 0), span).to(tl.float32)[:, None]
+        at = (run * parts + p)[:, None] * (2 * C) + c[None, :]
+        there = (p < parts)[:, None]
+        means = tl.load(part + at, mask=there, other=0.0)
+        spreads = tl.load(part + at + C, mask=there, other=0.0)
+        centre = tl.sum(count * means, 0) / rows
+        off = means - centre[None, :]
+        spread = tl.sum(tl.where(there, spreads + count * off * off, 0.0), 0)
+        own = run * C + c
+        tl.store(mean + own, centre)
+        tl.store(scale + own, 1.0 / tl.sqrt(spread / rows + epsilon))
+        old_mean, old_var = tl.load(running_mean + own), tl.load(running_var + own)
+        tl.store(running_mean + own, old_mean + momentum * (centre - old_mean))
+        tl.store(running_var + own, old_var + momentum * (spread / (rows - 1) - old_var))
+
+    @triton.jit
+    def _write_kernel(
+        x, added, y, mean, scale, weight, bias, rows,
+        C: tl.constexpr, BLOCK: tl.constexpr, ADDED: tl.constexpr,
+    ):  # fmt: skip
+        run = tl.program_id(1)
+        live, at = _place(rows, tl.program_id(0) * BLOCK, C, BLOCK)
+        at += run * rows * C
+        values = tl.load(x + at, mask=live[:, None], other=0.0).to(tl.float32)
+        values = (values - _of_run(mean, C)) * (_of_run(scale, C) * _of_run(weight, C)) + _of_run(bias, C)
+        if ADDED:
+            values += tl.load(added + at, mask=live[:, None], other=0.0).to(tl.float32)
+        tl.store(y + at, tl.maximum(values, 0.0).to(y.dtype.element_ty), mask=live[:, None])
+
+    @triton.jit
+    def _passed(grad, x, y, at, live, mean, scale, weight, bias, ADDED: tl.constexpr):
+        """The gradient that ReLU lets pass, and the normed values."""
+        values = tl.load(x + at, mask=live[:, None], other=0.0).to(tl.float32)
+        normed = (values - mean) * scale
+        if ADDED:
+            out = tl.load(y + at, mask=live[:, None], other=0.0).to(tl.float32)
+        else:
+            out = (values - mean) * (scale * weight) + bias
+        back = tl.load(grad + at, mask=live[:, None], other=0.0).to(tl.float32)
+        return tl.where(live[:, None] & (out > 0.0), back, 0.0), normed
+
+    @triton.jit
+    def _sums_kernel(
+        grad, x, y, mean, scale, weight, bias, part, rows, parts,
+        C: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr, ADDED: tl.constexpr,
+    ):  # fmt: skip
+        """The sums of the gradient, and of the gradient times the normed values, over a part of a run's rows."""
+        run, p = tl.program_id(1), tl.program_id(0)
+        centre, by, w, b = _of_run(mean, C), _of_run(scale, C), _of_run(weight, C), _of_run(bias, C)
+        plain, leaning = tl.zeros((C,), tl.float32), tl.zeros((C,), tl.float32)
+        for step in range(STEPS):
+            live, at = _place(rows, (p * STEPS + step) * BLOCK, C, BLOCK)
+            back, normed = _passed(grad, x, y, at + run * rows * C, live, centre, by, w, b, ADDED)
+            plain += tl.sum(back, 0)
+            leaning += tl.sum(back * normed, 0)
+        out = part + (run * parts + p) * 2 * C + tl.arange(0, C)
+        tl.store(out, plain)
+        tl.store(out + C, leaning)
+
+    @triton.jit
+    def _added_up_kernel(part, plain, leaning, parts, C: tl.constexpr, PARTS: tl.constexpr):
+        """The two sums of a run out of those of its parts."""
+        run = tl.program_id(0)
+        p, c = tl.arange(0, PARTS), tl.arange(0, C)
+        at = (run * parts + p)[:, None] * (2 * C) + c[None, :]
+        there = (p < parts)[:, None]
+        tl.store(plain + run * C + c, tl.sum(tl.load(part + at, mask=there, other=0.0), 0))
+        tl.store(leaning + run * C + c, tl.sum(tl.load(part + at + C, mask=there, other=0.0), 0))
+
+    @triton.jit
+    def _back_kernel(
+        grad, x, y, mean, scale, weight, bias, plain, leaning, to_x, to_added, rows,
+        C: tl.constexpr, BLOCK: tl.constexpr, ADDED: tl.constexpr,
+    ):  # fmt: skip
+        run = tl.program_id(1)
+        live, at = _place(rows, tl.program_id(0) * BLOCK, C, BLOCK)
+        at += run * rows * C
+        by, w = _of_run(scale, C), _of_run(weight, C)
+        back, normed = _passed(grad, x, y, at, live, _of_run(mean, C), by, w, _of_run(bias, C), ADDED)
+        inner = back - (_of_run(plain, C) + normed * _of_run(leaning, C)) / rows
+        tl.store(to_x + at, (by * w * inner).to(to_x.dtype.element_ty), mask=live[:, None])
+        if ADDED:
+            tl.store(to_added + at, back.to(to_added.dtype.element_ty), mask=live[:, None])
+
+
+class Averages(NamedTuple):
+    """The moving averages of a norm, (R, C) each; they move on while the network learns."""
+
+    mean: Tensor
+    var: Tensor
+
+
+def norm_relu(
+    x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, added: Tensor | None = None, *, learning: bool
+) -> Tensor:
+    """ReLU of the batch norm of ``x`` (R, N, C, H, W), each run with its own moments, and of what is ``added``."""
+    if not runs_here(x) or (torch.is_grad_enabled() and not learning):
+        return _plain(x, weight, bias, averages, added, learning)
+    x = _rows_in_memory(x)
+    added = None if added is None else _rows_in_memory(added)
+    if learning:
+        result: Any = _NormReLU.apply(x, weight, bias, averages, added)
+        return result
+    return _write(x, added, averages.mean, torch.rsqrt(averages.var + EPSILON), weight, bias)
+
+
+def _plain(
+    x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, added: Tensor | None, learning: bool
+) -> Tensor:
+    """The same by PyTorch: the channels of all runs side by side."""
+    runs, _, channels = x.shape[:3]
+    y = F.batch_norm(
+        x.transpose(0, 1).flatten(1, 2),
+        averages.mean.view(-1),
+        averages.var.view(-1),
+        weight.flatten(),
+        bias.flatten(),
+        learning,
+        MOMENTUM,
+        EPSILON,
+    ).unflatten(1, (runs, channels))
+    y = y.transpose(0, 1)
+    return F.relu(y if added is None else y + added)
+
+
+def _rows_in_memory(x: Tensor) -> Tensor:
+    """The same with its channels last in memory, one run after another."""
+    return x.movedim(2, -1).contiguous().movedim(-1, 2)
+
+
+def _cut(x: Tensor) -> tuple[int, int, int, int, int, int]:
+    """Runs, channels, rows of a run; rows of a block, blocks of a part, and parts, for sums over a run."""
+    runs, channels = x.shape[0], x.shape[2]
+    rows = x.numel() // (runs * channels)
+    block = TILE // channels
+    blocks = -(-rows // block)
+    steps = -(-blocks // PROGRAMS)
+    return runs, channels, rows, block, steps, -(-blocks // steps)
+
+
+def _write(x: Tensor, added: Tensor | None, mean: Tensor, scale: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    runs, channels, rows, block, _, _ = _cut(x)
+    y = torch.empty_like(x)
+    _write_kernel[-(-rows // block), runs](
+        x, x if added is None else added, y, mean, scale, weight, bias, rows,
+        channels, block, added is not None, num_warps=4,
+    )  # fmt: skip
+    return y
+
+
+class _NormReLU(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, added: Tensor | None
+    ) -> Tensor:
+        runs, channels, rows, block, steps, parts = _cut(x)
+        part = x.new_empty((runs, parts, 2, channels), dtype=torch.float32)
+        mean, scale = torch.empty_like(weight), torch.empty_like(weight)
+        _moments_kernel[parts, runs](x, part, rows, parts, channels, steps, block, num_warps=4)
+        _finish_kernel[(runs,)](
+            part, mean, scale, *averages, rows, parts, steps * block, MOMENTUM, EPSILON,
+            channels, triton.next_power_of_2(parts), num_warps=4,
+        )  # fmt: skip
+        y = _write(x, added, mean, scale, weight, bias)
+        ctx.save_for_backward(x, y if added is not None else None, mean, scale, weight, bias)
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        x, y, mean, scale, weight, bias = ctx.saved_tensors
+        grad, has_added = _rows_in_memory(grads[0]), y is not None
+        runs, channels, rows, block, steps, parts = _cut(x)
+        given = grad, x, y if has_added else x, mean, scale, weight, bias
+        part = x.new_empty((runs, parts, 2, channels), dtype=torch.float32)
+        plain, leaning = torch.empty_like(weight), torch.empty_like(weight)
+        _sums_kernel[parts, runs](*given, part, rows, parts, channels, steps, block, has_added, num_warps=4)
+        _added_up_kernel[(runs,)](part, plain, leaning, parts, channels, triton.next_power_of_2(parts), num_warps=4)
+        to_x = torch.empty_like(x)
+        to_added = torch.empty_like(x) if has_added else None
+        _back_kernel[-(-rows // block), runs](
+            *given, plain, leaning, to_x, to_added if has_added else to_x, rows,
+            channels, block, has_added, num_warps=4,
+        )  # fmt: skip
+        return to_x, leaning, plain, None, to_added
