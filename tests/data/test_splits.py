@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data import Clicks, holdout_mask, load_clicks, three_way
+from accord.data.splits import stratified_mask
 from accord.errors import DataError
 
 ROW = st.tuples(st.integers(0, 5), st.integers(0, 20), st.integers(0, 9))
@@ -55,3 +56,21 @@ def test_random_split_depends_on_its_seed_alone() -> None:
 def test_split_by_time_needs_times() -> None:
     with pytest.raises(DataError, match="needs a time column"):
         holdout_mask(load_clicks({"user": [1, 2], "item": [1, 2]}), 0.5, seed=0, by_time=True)
+
+
+@given(
+    counts=st.lists(st.integers(1, 60), min_size=1, max_size=8),
+    share=st.sampled_from([0.0, 0.1, 0.2, 1 / 3, 0.5]),
+    seed=st.integers(0, 5),
+)
+def test_a_share_of_every_class_is_held_out_and_as_many_in_all_as_asked_for(
+    counts: list[int], share: float, seed: int
+) -> None:
+    labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    held = stratified_mask(labels, share, seed=seed)
+    own = np.bincount(labels[held], minlength=len(counts))
+    assert (own < np.array(counts)).all()  # something of every class stays
+    assert (np.abs(own - share * np.array(counts)) <= 1).all()
+    if min(counts) > 2:
+        assert held.sum() == round(share * len(labels))
+    assert (held == stratified_mask(labels, share, seed=seed)).all()

@@ -12,11 +12,12 @@ import pytest
 
 from accord.data.image_sets import IMAGE_SETS
 from accord.errors import SettingError
+from accord.estimators import fitting
 from accord.methods import CLASSIFIER_METHODS, METHODS
 from accord.models import CLASSIFIERS, RECOMMENDERS
 from accord.report.results import write_results
 from accord.studies.compare import ORACLE
-from accord.studies.declared import STUDIES, Declared, find_study
+from accord.studies.declared import STUDIES, Declared, Part, View, find_study
 from accord.studies.reproduction import Watching, paper_numbers, paper_value, reproduce
 
 QUICK: dict[str, Any] = {"epochs": 2, "dims": 4, "batch_size": 256}
@@ -137,3 +138,44 @@ def test_the_papers_numbers() -> None:
     assert paper_value("images", data="cifar10", method="deca-p", noise="0.5") == 0.8432
     assert paper_value("variants", data="modcloth", model="lightgcn", method="deca dn", metric="ndcg@20") == 0.096
     assert paper_value("images", data="cifar10", method="none") is None
+
+
+def test_parts_that_differ_in_their_noise_are_trained_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each rate is searched by itself; the cells of all rates are one stack, and what they would be alone."""
+    stacks: list[int] = []
+    whole = fitting.train_stacked
+    monkeypatch.setattr(fitting, "train_stacked", lambda *given: (stacks.append(len(given[3])), whole(*given))[1])
+    parts = tuple(
+        Part(
+            f"noise-{level:g}",
+            "digits",
+            ("normal", "ensemble", "itlm"),
+            ("mlp",),
+            level=level,
+            settings={"epochs": 2, "augment": "none", "device": "cpu"},
+            trials=2,
+            sampler="grid",
+            spaces={"normal": {"learning_rate": (0.1, 0.01)}, "itlm": {"keep_share": (0.6, 0.8)}},
+            follows={"ensemble": "normal"},
+            together="noise",
+        )
+        for level in (0.2, 0.4)
+    )
+    view = View("levels", "Accuracy over the noise")
+    outcome = reproduce(Declared("made", "made", parts, (view,)), None, tmp_path / "a", seeds=2, device="cpu")
+    assert stacks[:4] == [2, 2, 4, 4]  # a search of each rate, then normal and the ensemble at both
+    for part in parts:
+        place = tmp_path / "a" / part.name
+        rows = {row["method"]: row for row in outcome["parts"][part.name]["rows"]}
+        assert {row["seeds"] for row in rows.values()} == {2}
+        best = json.loads((place / "tune" / "mlp-normal" / "best.json").read_text())
+        assert not (place / "tune" / "mlp-ensemble").exists()
+        cell = json.loads((place / "cells" / "mlp-ensemble-seed1.json").read_text())
+        assert best.items() <= cell["settings"].items()
+    alone = reproduce(Declared("made", "made", parts[1:], (view,)), None, tmp_path / "b", seeds=2, device="cpu")
+    for ours, theirs in zip(
+        outcome["parts"]["noise-0.4"]["rows"], alone["parts"]["noise-0.4"]["rows"], strict=True
+    ):
+        assert ours["metrics"]["accuracy"]["mean"] == pytest.approx(theirs["metrics"]["accuracy"]["mean"], abs=0.02)

@@ -32,9 +32,21 @@ def _last_share(users: np.ndarray, order: np.ndarray, share: float) -> np.ndarra
 
 
 def stratified_mask(labels: np.ndarray, share: float, *, seed: int) -> np.ndarray:
-    """True for the examples to hold out: the same share of every class; a class's only example stays."""
+    """True for the examples to hold out: ``share`` of all, and of every class as nearly as whole numbers allow.
+
+    How many that are depends on the number of examples alone, unless classes are too small: the only example of a
+    class stays.
+    """
     order = np.lexsort((np.random.default_rng([seed, 0x5B118]).random(len(labels)), labels))
-    return _last_share(labels[order], order, share)
+    _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
+    held = np.minimum(np.floor(size * share).astype(np.int64), size - 1)
+    lacking = size * share - held
+    for own in np.argsort(-lacking, kind="stable")[: max(0, round(len(labels) * share) - int(held.sum()))]:
+        held[own] = min(held[own] + 1, size[own] - 1)
+    rank = np.arange(len(labels)) - np.repeat(start, size)
+    mask = np.zeros(len(labels), dtype=bool)
+    mask[order] = rank >= np.repeat(size - held, size)
+    return mask
 
 
 CLEAN_EXAMPLES = 1000

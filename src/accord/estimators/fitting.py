@@ -225,16 +225,11 @@ def _per_run(values: list[float], device: torch.device) -> float | PerRun:
 
 
 def _refuse_apart(classifiers: Sequence[Classifier], taken: Sequence[Prepared]) -> None:
-    """Runs whose epochs have different lengths, or who know different classes, are not one stack.
-
-    Nor are those with batch norms and unlike numbers of examples: padding has no place in a batch's moments.
-    """
+    """Runs with unlike numbers of examples, or who know different classes, are not one stack."""
     size = classifiers[0].settings.batch_size
-    lengths = {(own.data.steps_in_epoch(size), -(-len(own.data) // size), own.valid is None) for own in taken}
+    numbers = {(len(own.data), own.valid is None) for own in taken}
     classes = {tuple(clf.classes_) for clf in classifiers}
-    numbers = {len(own.data) for own in taken}
-    normed = classifiers[0].model == "resnet32"
-    if len(lengths) > 1 or len(classes) > 1 or min(numbers) < size or (normed and len(numbers) > 1):
+    if len(numbers) > 1 or len(classes) > 1 or len(taken[0].data) < size:
         raise StackError("The training parts of these runs differ in size or classes.")
     if classifiers[0].settings.denoising(len(classifiers[0].classes_)).some_classes is not None:
         raise StackError("With so many classes runs are not stacked.")

@@ -20,7 +20,7 @@ from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import kept_epochs
 from accord.estimators.stacking import Source, StackError, can_stack, fit_stacked, stack_size
 from accord.methods import METHODS
-from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, batched, validation_value
+from accord.studies.compare import NO_SEARCH, ORACLE, Job, Keep, Study, batched, validation_value
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
@@ -96,13 +96,14 @@ class Comparison(Study):
     def identity_words(self) -> list[str]:
         return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(self.also))]
 
-    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
+    def run(self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep) -> None:
         pairs, noise = sort_truths(self.truths)
-        settings, method = [self.settings_of(*cell) for cell in cells], cells[0].method
+        settings, method = [self.settings_of(*job.cell) for job in jobs], jobs[0].cell.method
         recommenders, every, errors = self._fitted(settings, method, hooks, noise)
-        for k, (cell, rec, materials) in enumerate(zip(cells, recommenders, every, strict=True)):
+        for k, (job, rec, materials) in enumerate(zip(jobs, recommenders, every, strict=True)):
             if k not in errors:
-                keep(cell, self._measured(rec, materials, pairs, folder / f"{cell.name}.parquet", method))
+                path = job.folder / f"{job.cell.name}.parquet"
+                keep(job, self._measured(rec, materials, pairs, path, method))
         for error in errors.values():  # after the others are kept
             raise error
 
@@ -147,14 +148,14 @@ class Comparison(Study):
         watch = sort_truths(self.truths)[0] if "curve" in self.also else None
         return Source(materials.log, materials.valid, materials.known, materials.seen, columns, watch)
 
-    def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
+    def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
         """The seeds of a row are one stack, unless their time is measured."""
         if "cost" in self.also:
-            return batched(cells, 1)
-        rows: dict[str, list[Cell]] = {}
-        for cell in cells:
-            rows.setdefault(cell.row, []).append(cell)
-        return [part for own in rows.values() for part in batched(own, self._stacked_at_once(*own[0][:2]))]
+            return batched(jobs, 1)
+        rows: dict[Any, list[Job]] = {}
+        for job in jobs:
+            rows.setdefault((id(job.study), job.cell.row), []).append(job)
+        return [part for own in rows.values() for part in batched(own, self._stacked_at_once(*own[0].cell[:2]))]
 
     def validated_at_once(self) -> int:
         return self._stacked_at_once(self.models[0], self.methods[0])

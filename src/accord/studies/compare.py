@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow.parquet as parquet
@@ -55,7 +55,16 @@ class Cell(NamedTuple):
         return f"{self.row} seed{self.seed}".replace(" ", "-")
 
 
-Keep = Callable[[Cell, dict[str, Any]], None]
+class Job(NamedTuple):
+    """A cell that is to be trained, of a study that may be one of several."""
+
+    study: Any
+    cell: Cell
+    folder: Path
+    """Where the metrics of each user or example go."""
+
+
+Keep = Callable[[Job, dict[str, Any]], None]
 
 
 class Study(ABC):
@@ -74,6 +83,8 @@ class Study(ABC):
     """Whether rows that no search has found settings for are left alone."""
     variants: Mapping[str, Mapping[str, Any]]
     """Rows that are a method with settings of its own: ``{"deca dp": {"method": "deca", "sub_tasks": "dp"}}``."""
+    follows: Mapping[str, str] = {}
+    """Methods that take the settings found for another, whose search would be theirs."""
 
     known_methods: ClassVar[Iterable[str]] = ()
     validation_metric: ClassVar[str] = ""
@@ -94,8 +105,12 @@ class Study(ABC):
                 chosen[name] = value
             elif owner in (method, trained):
                 chosen[plain] = value
-        found = self.tuned.get(row_name(model, method), self.tuned.get(row_name(model, trained), {}))
+        found = next((self.tuned[name] for name in self._found_for(model, method) if name in self.tuned), {})
         return chosen | found | own | {"method": trained}
+
+    def _found_for(self, model: str, method: str) -> list[str]:
+        """Rows whose search a row takes its settings from, the first that there is."""
+        return [row_name(model, name) for name in (method, self.follows.get(method, method), self.trained(method))]
 
     def trained(self, method: str) -> str:
         """The method by which a row is trained."""
@@ -110,7 +125,7 @@ class Study(ABC):
         """Whether a cell's settings are known: in a tuned comparison, after its row has been searched."""
         if not self.only_tuned or not self.searched(cell.method):
             return True
-        return any(row_name(cell.model, name) in self.tuned for name in (cell.method, self.trained(cell.method)))
+        return any(name in self.tuned for name in self._found_for(cell.model, cell.method))
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is trained."""
@@ -132,7 +147,7 @@ class Study(ABC):
         """Settings of a cell, refused in one sentence where they are wrong."""
 
     @abstractmethod
-    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
+    def run(self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep) -> None:
         """Train and measure a group, each cell kept as it is ready, with the metrics of each user or example."""
 
     @abstractmethod
@@ -152,9 +167,9 @@ class Study(ABC):
     def space(self, method: str) -> Space:
         """What is searched for a method."""
 
-    def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        """Cells that `run` trains together."""
-        return batched(cells, 1)
+    def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """Jobs that `run` trains together; those of studies that differ in their noise alone may be."""
+        return batched(jobs, 1)
 
     def validated_at_once(self) -> int:
         """Trainings that `validate` makes together."""
@@ -220,7 +235,7 @@ def compare(
     study: Study, out: Path, start: Start | None = None, go_on: Callable[[], bool] = lambda: True
 ) -> dict[str, Any]:
     """Run every cell that is not done yet and summarise; no further cell is begun once ``go_on`` says no."""
-    results = run_cells(study, out, start, go_on)
+    (results,) = run_cells([(study, out)], start, go_on)
     summary = summarise(results, study)
     if study.tested():
         _add_significance(summary, study, out / CELLS)
@@ -229,29 +244,39 @@ def compare(
 
 
 def run_cells(
-    study: Study, out: Path, start: Start | None = None, go_on: Callable[[], bool] = lambda: True
-) -> list[dict[str, Any]]:
-    """The results of all cells that are done by now, those of earlier runs among them."""
-    study.check()
-    folder = out / CELLS
-    folder.mkdir(parents=True, exist_ok=True)
-    cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
-    results = {cell: _done(study, cell, folder) for cell in cells}
-    todo = [cell for cell in cells if results[cell] is None and study.ready(cell)]
-    for group in study.groups(todo):
+    studies: Sequence[tuple[Study, Path]], start: Start | None = None, go_on: Callable[[], bool] = lambda: True
+) -> list[list[dict[str, Any]]]:
+    """The results of each study's cells that are done by now, those of earlier runs among them."""
+    results: list[dict[Cell, dict[str, Any] | None]] = []
+    todo: list[Job] = []
+    for study, out in studies:
+        study.check()
+        folder = out / CELLS
+        folder.mkdir(parents=True, exist_ok=True)
+        cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
+        results.append({cell: _done(study, cell, folder) for cell in cells})
+        todo += [Job(study, c, folder) for c, done in results[-1].items() if done is None and study.ready(c)]
+    places = {id(study): own for (study, _), own in zip(studies, results, strict=True)}
+
+    def keep(job: Job, result: dict[str, Any]) -> None:
+        places[id(job.study)][job.cell] = _keep(job.study, job.cell, result, job.folder)
+
+    def hook(job: Job) -> Hook | None:
+        cells = list(places[id(job.study)])
+        return start(job.cell.row, job.cell.seed, cells.index(job.cell) + 1, len(cells)) if start else None
+
+    for group in studies[0][0].groups(todo) if todo else []:
         if not go_on():
             break
-        hooks = [start(c.row, c.seed, cells.index(c) + 1, len(cells)) if start else None for c in group]
-
-        def keep(cell: Cell, result: dict[str, Any]) -> None:
-            results[cell] = _keep(study, cell, result, folder)
-
-        study.run(group, folder, hooks, keep)
-    return [result for result in results.values() if result is not None]
+        group[0].study.run(group, [hook(job) for job in group], keep)
+    return [[result for result in own.values() if result is not None] for own in results]
 
 
-def batched(cells: Sequence[Cell], size: int) -> list[list[Cell]]:
-    return [list(cells[k : k + size]) for k in range(0, len(cells), size)]
+T = TypeVar("T")
+
+
+def batched(jobs: Sequence[T], size: int) -> list[list[T]]:
+    return [list(jobs[k : k + size]) for k in range(0, len(jobs), size)]
 
 
 def row_name(model: str, method: str) -> str:

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import find_data_set
-from accord.data.image_sets import IMAGE_SETS
+from accord.data.image_sets import IMAGE_SETS, LabelledImages
 from accord.errors import SettingError, nearest
 from accord.studies.clicks import Comparison
 from accord.studies.compare import Study
 from accord.studies.labels import LabelComparison
-from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS
+from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS, IMAGES, Space
 from accord.studies.tuning import ROUNDS
 
 MODELS = ("gmf", "neumf", "cdae", "lightgcn")
 METHODS = ("normal", "wbpr", "t-ce", "ensemble", "deca", "deca-p")
-IMAGE_METHODS = ("normal", "mw-net", "itlm", "ensemble", "deca-p")
+IMAGE_METHODS = ("normal", "ensemble", "deca-p", "itlm", "mw-net")
 CLICK_SETS = ("movielens-100k", "modcloth", "adressa", "electronics")
 NOISE = (0.1, 0.2, 0.3, 0.4, 0.5)
 EPOCHS = {"cifar10": 60, "fashion-mnist": 30, "mnist": 20, "digits": 60}
@@ -51,6 +52,12 @@ class Part:
     trials: int = 0
     """Trials of the search for every row; 0 takes the settings as they are."""
     sampler: str = "random"
+    spaces: Mapping[str, Space] = field(default_factory=dict)
+    """What is searched for a method of images, in place of its usual space."""
+    follows: Mapping[str, str] = field(default_factory=dict)
+    """Methods that take the settings found for another."""
+    together: str = ""
+    """Parts of one name are trained together: they are alike but for their noise."""
 
     @property
     def is_images(self) -> bool:
@@ -80,7 +87,7 @@ class Part:
 
     def _images(self, root: Path | None, seeds: int, device: str) -> LabelComparison:
         entry = IMAGE_SETS[self.data]
-        images = entry.load(root)
+        images = _loaded(self.data, root)
         held = min(0.2, VALID_IMAGES / len(images.labels))
         common = {"epochs": EPOCHS[self.data], "valid_share": held, "augment": entry.augment}
         return LabelComparison(
@@ -95,7 +102,15 @@ class Part:
             noise=self.level,
             protocol={"data": self.data, "noise": self.level},
             also=self.also,
+            spaces=self.spaces,
+            follows=self.follows,
         )
+
+
+@lru_cache(maxsize=1)
+def _loaded(data: str, root: Path | None) -> LabelledImages:
+    """Read once for all parts, which then hold the same arrays."""
+    return IMAGE_SETS[data].load(root)
 
 
 @dataclass(frozen=True)
@@ -156,7 +171,18 @@ def _recommend(short: str, data: str) -> Declared:
 
 def _images(data: str) -> Declared:
     parts = tuple(
-        Part(f"noise-{round(level * 100)}", data, IMAGE_METHODS, ("resnet32",), level=level, trials=IMAGE_TRIALS)
+        Part(
+            f"noise-{round(level * 100)}",
+            data,
+            IMAGE_METHODS,
+            ("resnet32",),
+            level=level,
+            trials=IMAGE_TRIALS,
+            sampler="grid",
+            spaces=IMAGES,
+            follows={"ensemble": "normal"},
+            together="noise",
+        )
         for level in NOISE
     )
     views = (
@@ -280,7 +306,7 @@ def _robustness() -> Declared:
         for level in levels
     ]
     parts += [
-        Part(f"{data} {round(level * 100)}", data, methods, models, level=level, also=("cleanlab",))
+        Part(f"{data} {round(level * 100)}", data, methods, models, level=level, also=("cleanlab",), together=data)
         for data, methods, models in (
             ("digits", ("normal", "ensemble", "itlm", "deca-p"), ("convnet",)),
             ("fashion-mnist", ("normal", "ensemble", "itlm", "deca-p"), ("resnet32",)),

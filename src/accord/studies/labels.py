@@ -18,9 +18,9 @@ from accord.data.splits import clean_apart
 from accord.errors import AccordError, DataError
 from accord.estimators.classifier import Classifier
 from accord.estimators.classifier_settings import make_classifier_settings
-from accord.estimators.fitting import SIDE_BY_SIDE, at_once, fit_together
+from accord.estimators.fitting import SIDE_BY_SIDE, at_once, fit_together, stack_of
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
-from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Keep, Study, batched, validation_value
+from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Job, Keep, Study, batched, validation_value
 from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
 from accord.training import Hook
@@ -48,6 +48,9 @@ class LabelComparison(Study):
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     also: Sequence[str] = ()
     """Further measurements of every cell: names of `measures.LABELS`."""
+    spaces: Mapping[str, Space] = field(default_factory=dict)
+    """What is searched for a method, in place of its usual space."""
+    follows: Mapping[str, str] = field(default_factory=dict)
 
     known_methods: ClassVar[Any] = CLASSIFIER_METHODS
     validation_metric: ClassVar[str] = "accuracy"
@@ -71,11 +74,21 @@ class LabelComparison(Study):
     def identity_words(self) -> list[str]:
         return [json.dumps([self.noise, self.noise_kind, list(self.also)])]
 
-    def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        rows: dict[str, list[Cell]] = {}
-        for cell in cells:
-            rows.setdefault(cell.row if self._at_once(*cell[:2]) > SIDE_BY_SIDE else "", []).append(cell)
-        return [part for own in rows.values() for part in batched(own, self._at_once(*own[0][:2]))]
+    def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
+        """Those that can be trained as one stack, whatever their rows and noise; the others side by side."""
+        parts: dict[str, list[Job]] = {}
+        for job in jobs:
+            own = job.cell.method in (*USES_CLEAN_LABELS, ORACLE)  # inputs of its own
+            parts.setdefault("" if own else job.study.stack_words(job.cell) or "", []).append(job)
+        return [
+            part
+            for words, own in parts.items()
+            for part in batched(own, self._at_once(*own[0].cell[:2]) if words else SIDE_BY_SIDE)
+        ]
+
+    def stack_words(self, cell: Cell) -> str | None:
+        """Words that cells share which can be trained as one stack."""
+        return stack_of(make_classifier_settings(self.settings_of(*cell)), np.ndim(self.X) > 2)
 
     def validated_at_once(self) -> int:
         return self._at_once(self.models[0], self.methods[0])
@@ -104,11 +117,17 @@ class LabelComparison(Study):
         ]
 
     def space(self, method: str) -> Space:
-        return labels_space(method)
+        return self.spaces.get(method) or labels_space(method)
 
-    def run(self, cells: Sequence[Cell], folder: Path, hooks: Sequence[Hook | None], keep: Keep) -> None:
-        materials = [self._materials(cell) for cell in cells]
-        classifiers = [Classifier(**self.settings_of(*cell)) for cell in cells]
+    def run(self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep) -> None:
+        materials = [job.study._materials(job.cell) for job in jobs]
+        classifiers = [Classifier(**job.study.settings_of(*job.cell)) for job in jobs]
+
+        def fitted(k: int) -> None:
+            study, cell, folder = jobs[k]
+            path = folder / f"{cell.name}.parquet"
+            keep(jobs[k], study._measured(cell, classifiers[k], materials[k], path))
+
         fit_together(
             classifiers,
             [m.inputs for m in materials],
@@ -116,10 +135,7 @@ class LabelComparison(Study):
             clean=[m.clean for m in materials],
             watch=self.test,
             hooks=hooks,
-            fitted=lambda k: keep(
-                cells[k],
-                self._measured(cells[k], classifiers[k], materials[k], folder / f"{cells[k].name}.parquet"),
-            ),
+            fitted=fitted,
         )
 
     def _materials(self, cell: Cell) -> _Materials:

@@ -17,7 +17,7 @@ from accord.estimators.run_folder import read_json, write_json
 from accord.studies.compare import CELLS, Cell, Start, Study, compare, run_cells
 from accord.studies.declared import STUDIES, Declared, Part
 from accord.studies.machines import machine
-from accord.studies.tuning import Standing, tuned_study
+from accord.studies.tuning import Standing, tuned_studies
 from accord.training import Hook
 
 OUTCOME = "study.json"
@@ -53,26 +53,39 @@ def reproduce(
         raise DataError(
             f"Study '{declared.name}' has no such part; it has {', '.join(p.name for p in declared.parts)}."
         )
-    outcome = _so_far(declared, out)
-    for number, part in enumerate(parts, 1):
-        told.part(part.name, number, len(parts))
+    outcome, number = _so_far(declared, out), 0
+    for joined in _joined(parts):
         started = time.perf_counter()
-        try:
-            study = part.study(root, seeds, device)
-        except MissingDataError as error:
-            outcome["parts"].setdefault(part.name, {"missing": NOT_AT_HAND, "why": str(error)})
+        studies: list[tuple[Part, Study]] = []
+        for part in joined:
+            number += 1
+            told.part(part.name, number, len(parts))
+            try:
+                studies.append((part, part.study(root, seeds, device)))
+            except MissingDataError as error:
+                outcome["parts"].setdefault(part.name, {"missing": NOT_AT_HAND, "why": str(error)})
+        if not studies:
             continue
-        place = out / folder_of(part)
-        study = _searched(study, part, place, told)
-        before = outcome["parts"].get(part.name, {}).get("wall_seconds", 0.0)
-        summary = compare(study, place, told.cell, told.go_on)
-        summary["wall_seconds"] = before + time.perf_counter() - started
-        summary.setdefault("machines", [machine(device)])
-        _keep_other_models(summary, outcome["parts"].get(part.name, {}))
-        outcome["parts"][part.name] = summary
+        searched = _searched(studies, out, told)
+        run_cells(searched, told.cell, told.go_on)
+        for (part, _), (study, place) in zip(studies, searched, strict=True):
+            before = outcome["parts"].get(part.name, {}).get("wall_seconds", 0.0)
+            summary = compare(study, place, told.cell, told.go_on)
+            summary["wall_seconds"] = before + (time.perf_counter() - started) / len(studies)
+            summary.setdefault("machines", [machine(device)])
+            _keep_other_models(summary, outcome["parts"].get(part.name, {}))
+            outcome["parts"][part.name] = summary
         write_json(out / OUTCOME, outcome)
     write_json(out / OUTCOME, outcome)
     return outcome
+
+
+def _joined(parts: list[Part]) -> list[list[Part]]:
+    """Parts that are trained together."""
+    groups: dict[str, list[Part]] = {}
+    for part in parts:
+        groups.setdefault(part.together or f"alone {part.name}", []).append(part)
+    return list(groups.values())
 
 
 def _keep_other_models(summary: dict[str, Any], earlier: dict[str, Any]) -> None:
@@ -86,18 +99,20 @@ def folder_of(part: Part) -> str:
     return part.name.replace(" ", "-")
 
 
-def _searched(study: Study, part: Part, place: Path, told: Watching) -> Study:
-    if not part.trials:
-        return study
-    budget = {"trials": part.trials, "seeds": 1, "sampler": part.sampler}
-    return tuned_study(  # the cells of a row follow its search
-        study,
-        place,
+def _searched(studies: list[tuple[Part, Study]], out: Path, told: Watching) -> list[tuple[Study, Path]]:
+    """The studies of some parts, alike but for their noise, with the settings that were found for each row."""
+    placed = [(study, out / folder_of(part)) for part, study in studies]
+    first = studies[0][0]
+    if not first.trials:
+        return placed
+    budget = {"trials": first.trials, "seeds": 1, "sampler": first.sampler}
+    return tuned_studies(  # the cells of a row follow its search
+        placed,
         budget,
         told.search,
         told.trial,
         told.go_on,
-        lambda s: run_cells(s, place, told.cell, told.go_on),
+        lambda found: run_cells(found, told.cell, told.go_on),
     )
 
 

@@ -32,6 +32,14 @@ CLICKS: dict[str, Space] = {
 LABELS_COMMON: Space = {"learning_rate": (0.1, 0.05, 0.02, 0.01)}
 IMAGE_CONSTANTS = (1.0, 10.0, 50.0, 100.0)
 TWO_STAGE: Space = {"c1": IMAGE_CONSTANTS, "c2": IMAGE_CONSTANTS}
+IMAGE_COMMON: Space = {"learning_rate": (0.1, 0.01), "weight_decay": (5e-4, 1e-3)}
+IMAGES: dict[str, Space] = {
+    "normal": IMAGE_COMMON,
+    "mw-net": IMAGE_COMMON,
+    "deca-p": IMAGE_COMMON,
+    "itlm": {"keep_share": (0.6, 0.8), "weight_decay": (5e-4, 1e-3)},
+}
+"""Four settings of every method for the large image sets; C1 = C2 = 1, the paper's best."""
 LABELS: dict[str, Space] = {
     "deca": TWO_STAGE,
     "deca-p": TWO_STAGE,
