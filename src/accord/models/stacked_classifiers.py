@@ -60,18 +60,20 @@ class NoiseStack(Stack):
 
 
 class ResNetStack(Stack):
-    """ResNet-32; inputs (R, B, channels, height, width)."""
+    """ResNet-32; inputs (R, B, channels, height, width). Inside, channels come last."""
 
     averages = True
 
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Features (R, B, width) and logits (R, B, classes)."""
-        x = self._norm(_convolved(inputs, self.of("stem.weight")), "stem_norm")
+        x = self._norm(_convolved(inputs.movedim(2, -1), self.of("stem.weight")), "stem_norm")
         for name, block in self._blocks():
             inner = self._norm(_convolved(x, self.of(f"{name}.first.weight"), block.stride), f"{name}.first_norm")
             inner = _convolved(inner, self.of(f"{name}.second.weight"))
-            x = self._norm(inner, f"{name}.second_norm", block.shortcut(x))
-        features = x.mean((3, 4))
+            if block.stride != 1 or block.added:
+                x = F.pad(x[:, :, :: block.stride, :: block.stride], (0, block.added))
+            x = self._norm(inner, f"{name}.second_norm", x)
+        features = x.mean((2, 3))
         return features, _linear(features, self.of("head.weight"), self.of("head.bias"))
 
     def _blocks(self) -> list[tuple[str, Block]]:
@@ -84,14 +86,13 @@ class ResNetStack(Stack):
 
 
 def _convolved(x: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
-    """A 3×3 convolution of every run: x (R, B, C, H, W), weight (R, O, C, 3, 3)."""
+    """A 3×3 convolution of every run: x (R, B, H, W, C), weight (R, O, C, 3, 3)."""
     if not runs_here(x):  # the channels of all runs side by side
         runs, batch = x.shape[:2]
-        y = F.conv2d(
-            x.transpose(0, 1).flatten(1, 2), weight.flatten(0, 1).to(x.dtype), None, stride, 1, groups=runs
-        )
-        return y.view(batch, runs, -1, *y.shape[2:]).transpose(0, 1)
-    lacking = min(SUPPORTED) - x.shape[2]
+        beside = x.permute(1, 0, 4, 2, 3).flatten(1, 2)
+        y = F.conv2d(beside, weight.flatten(0, 1).to(x.dtype), None, stride, 1, groups=runs)
+        return y.view(batch, runs, -1, *y.shape[2:]).permute(1, 0, 3, 4, 2)
+    lacking = min(SUPPORTED) - x.shape[-1]
     if lacking > 0:  # the first layer: channels of nought
-        x, weight = F.pad(x, (0, 0, 0, 0, 0, lacking)), F.pad(weight, (0, 0, 0, 0, 0, lacking))
-    return narrow_conv3x3(x, weight)[..., ::stride, ::stride]
+        x, weight = F.pad(x, (0, lacking)), F.pad(weight, (0, 0, 0, 0, 0, lacking))
+    return narrow_conv3x3(x.movedim(-1, 2), weight).movedim(2, -1)[:, :, ::stride, ::stride]

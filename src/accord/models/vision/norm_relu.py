@@ -1,7 +1,7 @@
 """Batch norm, a shortcut and ReLU of several runs at once: one pass to measure, one to write.
 
 In images of few channels the norms take as long as the convolutions, all of it memory traffic. `norm_relu` of
-(R, N, C, H, W) does for every run what batch norm, addition and ReLU do for one. On a GPU Triton kernels read an
+(R, …, C) does for every run what batch norm, addition and ReLU do for one. On a GPU Triton kernels read an
 activation once for its moments and once to write the result, and in the backward pass once for the two sums and
 once to write the gradients. Moments are made a block of rows at a time and put together in a fixed order (Chan et
 al., Algorithms for computing the sample variance, 1983), in float32: the same inputs give the same bytes.
@@ -30,7 +30,7 @@ except ImportError:  # as on a machine without CUDA
 
 TILE = 4096
 """Numbers that a program has in hand at a time."""
-PROGRAMS = 64
+PROGRAMS = 256
 """Into how many parts a run is cut for its sums, at most."""
 MOMENTUM, EPSILON = 0.1, 1e-5
 """As `nn.BatchNorm2d` has them."""
@@ -173,11 +173,11 @@ class Averages(NamedTuple):
 def norm_relu(
     x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, added: Tensor | None = None, *, learning: bool
 ) -> Tensor:
-    """ReLU of the batch norm of ``x`` (R, N, C, H, W), each run with its own moments, and of what is ``added``."""
+    """ReLU of the batch norm of ``x`` (R, …, C), each run with its own moments, and of what is ``added``."""
     if not runs_here(x) or (torch.is_grad_enabled() and not learning):
         return _plain(x, weight, bias, averages, added, learning)
-    x = _rows_in_memory(x)
-    added = None if added is None else _rows_in_memory(added)
+    x = x.contiguous()
+    added = None if added is None else added.contiguous()
     if learning:
         result: Any = _NormReLU.apply(x, weight, bias, averages, added)
         return result
@@ -188,9 +188,9 @@ def _plain(
     x: Tensor, weight: Tensor, bias: Tensor, averages: Averages, added: Tensor | None, learning: bool
 ) -> Tensor:
     """The same by PyTorch: the channels of all runs side by side."""
-    runs, _, channels = x.shape[:3]
+    runs, channels = x.shape[0], x.shape[-1]
     y = F.batch_norm(
-        x.transpose(0, 1).flatten(1, 2),
+        x.reshape(runs, -1, channels).transpose(0, 1).flatten(1),
         averages.mean.view(-1),
         averages.var.view(-1),
         weight.flatten(),
@@ -198,19 +198,14 @@ def _plain(
         learning,
         MOMENTUM,
         EPSILON,
-    ).unflatten(1, (runs, channels))
-    y = y.transpose(0, 1)
+    )
+    y = y.view(-1, runs, channels).transpose(0, 1).reshape(x.shape)
     return F.relu(y if added is None else y + added)
-
-
-def _rows_in_memory(x: Tensor) -> Tensor:
-    """The same with its channels last in memory, one run after another."""
-    return x.movedim(2, -1).contiguous().movedim(-1, 2)
 
 
 def _cut(x: Tensor) -> tuple[int, int, int, int, int, int]:
     """Runs, channels, rows of a run; rows of a block, blocks of a part, and parts, for sums over a run."""
-    runs, channels = x.shape[0], x.shape[2]
+    runs, channels = x.shape[0], x.shape[-1]
     rows = x.numel() // (runs * channels)
     block = TILE // channels
     blocks = -(-rows // block)
@@ -249,7 +244,7 @@ class _NormReLU(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         x, y, mean, scale, weight, bias = ctx.saved_tensors
-        grad, has_added = _rows_in_memory(grads[0]), y is not None
+        grad, has_added = grads[0].contiguous(), y is not None
         runs, channels, rows, block, steps, parts = _cut(x)
         given = grad, x, y if has_added else x, mean, scale, weight, bias
         part = x.new_empty((runs, parts, 2, channels), dtype=torch.float32)

@@ -30,14 +30,9 @@ class Block(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         x = F.relu(self.first_norm(convolve(self.first, inputs)), inplace=True)
         x = self.second_norm(convolve(self.second, x))
-        return F.relu(x + self.shortcut(inputs), inplace=True)
-
-    def shortcut(self, inputs: Tensor) -> Tensor:
-        """The inputs, (…, channels, height, width), in the shape of the outputs."""
-        if self.stride == 1 and not self.added:
-            return inputs
-        # every second pixel, and channels of nought
-        return F.pad(inputs[..., :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
+        if self.stride != 1 or self.added:  # every second pixel, and channels of nought
+            inputs = F.pad(inputs[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
+        return F.relu(x + inputs, inplace=True)
 
 
 class ResNet32(Backbone):
