@@ -157,14 +157,16 @@ def test_the_same_bytes_twice() -> None:
         assert torch.equal(first, second)
 
 
+@pytest.mark.parametrize("runs", [3, narrow_conv.MANY])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_many_runs_at_once_are_each_alone(shape: tuple[int, ...]) -> None:
+def test_many_runs_at_once_are_each_alone(shape: tuple[int, ...], runs: int) -> None:
     """Every run with weights and images of its own, in one launch."""
-    each = [[value + run for value in inputs(shape)] for run in range(3)]
+    each = [[value + run for value in inputs(shape)] for run in range(runs)]
     together = results(narrow_conv3x3, *(torch.stack(values) for values in zip(*each, strict=True)))
     for run, own in enumerate(each):
         for ours, theirs in zip(together, results(narrow_conv3x3, *own), strict=True):
-            assert torch.equal(ours[run], theirs)
+            close(ours[run], theirs)
+            assert runs >= narrow_conv.MANY or torch.equal(ours[run], theirs)  # of many, cut up otherwise
 
 
 def test_runs_and_weights_that_do_not_fit_are_refused() -> None:

@@ -143,7 +143,7 @@ def test_the_papers_numbers() -> None:
 def test_parts_that_differ_in_their_noise_are_trained_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each rate is searched by itself; the cells of all rates are one stack, and what they would be alone."""
+    """One rate is searched; the cells of all rates are one stack, and what they would be alone."""
     stacks: list[int] = []
     whole = fitting.train_stacked
     monkeypatch.setattr(fitting, "train_stacked", lambda *given: (stacks.append(len(given[3])), whole(*given))[1])
@@ -160,21 +160,24 @@ def test_parts_that_differ_in_their_noise_are_trained_together(
             spaces={"normal": {"learning_rate": (0.1, 0.01)}, "itlm": {"keep_share": (0.6, 0.8)}},
             follows={"ensemble": "normal"},
             together="noise",
+            searched_in="noise-0.2",
         )
         for level in (0.2, 0.4)
     )
     view = View("levels", "Accuracy over the noise")
-    outcome = reproduce(Declared("made", "made", parts, (view,)), None, tmp_path / "a", seeds=2, device="cpu")
-    assert stacks[:4] == [2, 2, 4, 4]  # a search of each rate, then normal and the ensemble at both
+    declared = Declared("made", "made", parts, (view,))
+    outcome = reproduce(declared, None, tmp_path / "a", seeds=2, device="cpu")
+    assert stacks[:3] == [2, 4, 4]  # the search, then normal and the ensemble at both rates
+    best = json.loads((tmp_path / "a" / "noise-0.2" / "tune" / "mlp-normal" / "best.json").read_text())
     for part in parts:
         place = tmp_path / "a" / part.name
         rows = {row["method"]: row for row in outcome["parts"][part.name]["rows"]}
         assert {row["seeds"] for row in rows.values()} == {2}
-        best = json.loads((place / "tune" / "mlp-normal" / "best.json").read_text())
         assert not (place / "tune" / "mlp-ensemble").exists()
         cell = json.loads((place / "cells" / "mlp-ensemble-seed1.json").read_text())
         assert best.items() <= cell["settings"].items()
-    alone = reproduce(Declared("made", "made", parts[1:], (view,)), None, tmp_path / "b", seeds=2, device="cpu")
+    assert not (tmp_path / "a" / "noise-0.4" / "tune").exists()
+    alone = reproduce(declared, None, tmp_path / "b", seeds=2, device="cpu", only=("noise-0.4",))
     for ours, theirs in zip(
         outcome["parts"]["noise-0.4"]["rows"], alone["parts"]["noise-0.4"]["rows"], strict=True
     ):

@@ -22,7 +22,7 @@ from accord.errors import DataError, SettingError
 from accord.studies import Comparison, compare
 from accord.studies.ledger import OWNER, PLACE, Ledger
 from accord.studies.spaces import clicks_space, plan, size
-from accord.studies.tuning import Standing, Tuning, fit_line, tune, tuned_studies
+from accord.studies.tuning import Standing, Tuning, fit_line, tune, tuned_study
 
 QUICK = {"epochs": 1, "batch_size": 512, "dims": 4}
 SMALL: dict[str, tuple[Any, ...]] = {"learning_rate": (0.01,), "l2": (0.1, 1.0), "c0": (1.0,), "alpha": (0.5,)}
@@ -304,7 +304,7 @@ def test_every_row_of_a_comparison_gets_the_same_budget(made: Simulation, tmp_pa
         made.log(), ["popularity", "normal", "deca-p", "oracle"], seeds=1, settings=QUICK, truths=[made.clicks()]
     )
     budget = {"trials": 2, "seeds": 1, "sampler": "random"}
-    ((tuned, _),) = tuned_studies([(study, tmp_path)], budget, lambda row, now: None, lambda trial, seed: None)
+    tuned = tuned_study(study, tmp_path, budget, lambda row, now: None, lambda trial, seed: None)
     assert set(tuned.tuned) == {"gmf normal", "gmf deca-p"}
     for name in tuned.tuned:
         assert len(json.loads((tmp_path / "tune" / name.replace(" ", "-") / "tune.json").read_text())["rows"]) == 2
@@ -321,12 +321,13 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
     study = Comparison(made.log(), ["normal", "t-ce", "deca-p"], settings=QUICK)
     budget = {"trials": 9, "seeds": 1, "sampler": "rounds"}
     seen: list[list[str]] = []
-    ((tuned, _),) = tuned_studies(
-        [(study, tmp_path)],
+    tuned = tuned_study(
+        study,
+        tmp_path,
         budget,
         lambda row, now: None,
         lambda trial, seed: None,
-        after=lambda found: seen.append(sorted(found[0][0].tuned)),
+        after=lambda s: seen.append(sorted(s.tuned)),
     )
     assert [len(rows) for rows in seen] == [1, 2, 3]  # the rows found so far
     assert "two rounds" in tuned.budget
@@ -352,7 +353,7 @@ def test_rounds_go_on_with_more_trials_and_are_read_when_time_is_up(made: Simula
         study = Comparison(made.log(), ["t-ce"], settings=QUICK | settings)
         budget = {"trials": trials, "seeds": 1, "sampler": "rounds"}
         none = (lambda row, now: None, lambda trial, seed: None)
-        return dict(tuned_studies([(study, tmp_path)], budget, *none, lambda: go_on)[0][0].tuned)
+        return dict(tuned_study(study, tmp_path, budget, *none, lambda: go_on).tuned)
 
     found = searched(3)
     assert searched(3, go_on=False) == found

@@ -336,6 +336,7 @@ def reproduce(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     part: Annotated[list[str] | None, typer.Option(help="Only this part; may be given many times.")] = None,
     model: Annotated[list[str] | None, typer.Option(help="Only this model; may be given many times.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Only this method; may be given many times.")] = None,
     trials: Annotated[int | None, typer.Option(help="Another budget for the search of every row.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Begin nothing new after so many minutes.")] = None,
     show: Annotated[bool, typer.Option("--show", help="Draw again what is there; train nothing.")] = False,
@@ -351,7 +352,7 @@ def reproduce(
         raise SettingError(
             "Say which study and where to: accord reproduce NAME --out DIR (accord reproduce --list)."
         )
-    run_reproduce(name, data, out, seeds, device, part or [], model or [], trials, minutes, show)
+    run_reproduce(name, data, out, seeds, device, part or [], model or [], method or [], trials, minutes, show)
 
 
 data_app = typer.Typer(help="Data sets by name: list, show, get.", no_args_is_help=True, rich_markup_mode=None)

@@ -32,11 +32,12 @@ def run_reproduce(
     device: str,
     parts: list[str],
     models: list[str],
+    methods: list[str],
     trials: int | None,
     minutes: float | None,
     show: bool,
 ) -> None:
-    declared = find_study(name).with_models(models).with_trials(trials)
+    declared = find_study(name).only("models", models).only("methods", methods).with_trials(trials)
     until = None if minutes is None else time.monotonic() + 60 * minutes
     if show and (out / OUTCOME).is_file():
         outcome = read_json(out / OUTCOME)

@@ -10,7 +10,7 @@ from accord.errors import AccordError
 from accord.estimators.run_folder import REPORT
 from accord.report import write_search_report
 from accord.studies import Study
-from accord.studies.tuning import Standing, Tuning, fit_line, plain, tune, tuned_studies
+from accord.studies.tuning import Standing, Tuning, fit_line, plain, tune, tuned_study
 
 
 def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: str) -> None:
@@ -56,7 +56,7 @@ def run_tuned(study: Study, budget: dict[str, Any], out: Path) -> Study:
                 tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
             show_standing(progress, tasks[row], now)
 
-        return tuned_studies([(study, out)], budget, watch, trial_hook(progress))[0][0]
+        return tuned_study(study, out, budget, watch, trial_hook(progress))
 
 
 def show_standing(progress: Any, task: Any, now: Standing) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -202,8 +203,18 @@ class Study(ABC):
                 stat = Path(source).stat() if Path(source).exists() else None
                 words.append(f"{source}:{stat.st_size if stat else 0}:{stat.st_mtime_ns if stat else 0}")
             elif source is not None:
-                words.append(_digest(source))
+                words.append(self._digest_of(source))
         return hashlib.blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
+
+    @cached_property
+    def _digests(self) -> dict[int, tuple[Any, str]]:
+        return {}
+
+    def _digest_of(self, source: Any) -> str:
+        """Made once: a study's arrays stay as they are."""
+        if id(source) not in self._digests:
+            self._digests[id(source)] = source, _digest(source)  # held, so that no other takes its place
+        return self._digests[id(source)][1]
 
     def identity_words(self) -> list[str]:
         return []

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import find_data_set
@@ -58,6 +58,8 @@ class Part:
     """Methods that take the settings found for another."""
     together: str = ""
     """Parts of one name are trained together: they are alike but for their noise."""
+    searched_in: str = ""
+    """The part in which settings are searched for all that are trained together; by default the part itself."""
 
     @property
     def is_images(self) -> bool:
@@ -137,14 +139,15 @@ class Declared:
     parts: tuple[Part, ...]
     views: tuple[View, ...]
 
-    def with_models(self, models: Sequence[str]) -> Declared:
-        """The same with some of its models alone, for machines that share a study."""
-        known = {model for part in self.parts for model in part.models}
-        for model in models:
-            if model not in known:
-                raise SettingError(f"Study '{self.name}' has no model '{model}': {nearest(model, known)}")
-        changed = [replace(part, models=tuple(m for m in part.models if m in models)) for part in self.parts]
-        return replace(self, parts=tuple(part for part in changed if part.models)) if models else self
+    def only(self, kind: Literal["models", "methods"], names: Sequence[str]) -> Declared:
+        """The same with some of its models or methods alone, for machines that share a study; none means all."""
+        known = {one for part in self.parts for one in getattr(part, kind)}
+        for name in names:
+            if name not in known:
+                raise SettingError(f"Study '{self.name}' has no {kind[:-1]} '{name}': {nearest(name, known)}")
+        kept = [(part, tuple(one for one in getattr(part, kind) if one in names)) for part in self.parts]
+        parts = tuple(replace(part, **{kind: own}) for part, own in kept if own)  # pyright: ignore
+        return replace(self, parts=parts) if names else self
 
     def with_trials(self, trials: int | None) -> Declared:
         """The same with another budget for the parts that are searched."""
@@ -182,6 +185,7 @@ def _images(data: str) -> Declared:
             spaces=IMAGES,
             follows={"ensemble": "normal"},
             together="noise",
+            searched_in="noise-40",
         )
         for level in NOISE
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -17,7 +17,7 @@ from accord.estimators.run_folder import read_json, write_json
 from accord.studies.compare import CELLS, Cell, Start, Study, compare, run_cells
 from accord.studies.declared import STUDIES, Declared, Part
 from accord.studies.machines import machine
-from accord.studies.tuning import Standing, tuned_studies
+from accord.studies.tuning import Standing, tuned_study
 from accord.training import Hook
 
 OUTCOME = "study.json"
@@ -66,14 +66,14 @@ def reproduce(
                 outcome["parts"].setdefault(part.name, {"missing": NOT_AT_HAND, "why": str(error)})
         if not studies:
             continue
-        searched = _searched(studies, out, told)
+        searched = _searched(studies, out, told, lambda name: _named(declared, name).study(root, seeds, device))
         run_cells(searched, told.cell, told.go_on)
         for (part, _), (study, place) in zip(studies, searched, strict=True):
             before = outcome["parts"].get(part.name, {}).get("wall_seconds", 0.0)
             summary = compare(study, place, told.cell, told.go_on)
             summary["wall_seconds"] = before + (time.perf_counter() - started) / len(studies)
             summary.setdefault("machines", [machine(device)])
-            _keep_other_models(summary, outcome["parts"].get(part.name, {}))
+            _keep_other_rows(summary, outcome["parts"].get(part.name, {}))
             outcome["parts"][part.name] = summary
         write_json(out / OUTCOME, outcome)
     write_json(out / OUTCOME, outcome)
@@ -88,32 +88,51 @@ def _joined(parts: list[Part]) -> list[list[Part]]:
     return list(groups.values())
 
 
-def _keep_other_models(summary: dict[str, Any], earlier: dict[str, Any]) -> None:
-    """Rows of models that were not asked for this time stay as they were."""
-    others = [row for row in earlier.get("rows", []) if row["model"] and row["model"] not in summary["models"]]
+def _keep_other_rows(summary: dict[str, Any], earlier: dict[str, Any]) -> None:
+    """Rows of models and methods that were not asked for this time stay as they were."""
+    here = {(row["model"], row["method"]) for row in summary["rows"]}
+    others = [row for row in earlier.get("rows", []) if (row["model"], row["method"]) not in here]
     summary["rows"] += others
-    summary["models"] += list(dict.fromkeys(row["model"] for row in others))
+    models = [*summary["models"], *(row["model"] for row in others if row["model"])]
+    summary["models"] = list(dict.fromkeys(models))
 
 
 def folder_of(part: Part) -> str:
     return part.name.replace(" ", "-")
 
 
-def _searched(studies: list[tuple[Part, Study]], out: Path, told: Watching) -> list[tuple[Study, Path]]:
-    """The studies of some parts, alike but for their noise, with the settings that were found for each row."""
-    placed = [(study, out / folder_of(part)) for part, study in studies]
-    first = studies[0][0]
+def _named(declared: Declared, name: str) -> Part:
+    return next(part for part in declared.parts if part.name == name)
+
+
+def _searched(
+    studies: list[tuple[Part, Study]], out: Path, told: Watching, study_of: Callable[[str], Study]
+) -> list[tuple[Study, Path]]:
+    """The studies of parts that are trained together, with the settings found in the part where these are searched.
+
+    The cells of a row follow its search.
+    """
+    first, placed = studies[0][0], [(study, out / folder_of(part)) for part, study in studies]
     if not first.trials:
         return placed
-    budget = {"trials": first.trials, "seeds": 1, "sampler": first.sampler}
-    return tuned_studies(  # the cells of a row follow its search
-        placed,
-        budget,
+    where = first.searched_in or first.name
+    leader = next((study for part, study in studies if part.name == where), None) or study_of(where)
+
+    def with_settings(lead: Any) -> list[tuple[Study, Path]]:
+        budget = f"{lead.budget} at {where}" if first.searched_in else lead.budget
+        found = {"tuned": lead.tuned, "budget": budget, "only_tuned": True}
+        return [(replace(study, **found), place) for study, place in placed]  # pyright: ignore[reportArgumentType]
+
+    lead = tuned_study(
+        leader,
+        out / where.replace(" ", "-"),
+        {"trials": first.trials, "seeds": 1, "sampler": first.sampler},
         told.search,
         told.trial,
         told.go_on,
-        lambda found: run_cells(found, told.cell, told.go_on),
+        lambda lead: run_cells(with_settings(lead), told.cell, told.go_on),
     )
+    return with_settings(lead)
 
 
 def _so_far(declared: Declared, out: Path) -> dict[str, Any]:

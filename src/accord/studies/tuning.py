@@ -158,43 +158,38 @@ def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook) 
             ledger.failed(one, "training diverged")
 
 
-def tuned_studies(
-    studies: Sequence[tuple[Study, Path]],
+def tuned_study(
+    study: Study,
+    out: Path,
     budget: dict[str, Any],
     watch: Callable[[str, Standing], None],
     hook: MakeHook,
     go_on: Callable[[], bool] = lambda: True,
-    after: Callable[[list[tuple[Study, Path]]], Any] = lambda studies: None,
-) -> list[tuple[Study, Path]]:
-    """Comparisons whose every row has been searched with the same budget; rows that learn nothing are not.
+    after: Callable[[Study], Any] = lambda study: None,
+) -> Study:
+    """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
 
-    They have the same rows, each searched for every one of them. Once ``go_on`` says no, rows that are not searched
-    yet leave the comparison. After each row ``after`` is given the comparisons of the rows found so far.
+    Once ``go_on`` says no, rows that are not searched yet leave the comparison. After each row ``after`` is given
+    the comparison of the rows found so far.
     """
+    found: dict[str, dict[str, Any]] = {}
     how = "in two rounds" if budget["sampler"] == ROUNDS else f"{budget['sampler']} search"
     words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {how}"
-    tuned: list[tuple[Any, Path]] = [
-        (replace(study, tuned={}, budget=words, only_tuned=True), out)  # pyright: ignore[reportArgumentType]
-        for study, out in studies
-    ]
-    search = _in_rounds if budget["sampler"] == ROUNDS else _at_random
-    for model, method in studies[0][0].rows():
-        if method == ORACLE or method in studies[0][0].follows or not studies[0][0].searched(method):
+    tuned = replace(study, tuned=found, budget=words, only_tuned=True)  # pyright: ignore[reportArgumentType]
+    for model, method in study.rows():
+        if method == ORACLE or method in study.follows or not study.searched(method):
             continue
         name = row_name(model, method)
-        went_on = False
-        for (study, out), (own, _) in zip(studies, tuned, strict=True):
-            one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
-            place = out / "tune" / name.replace(" ", "-")
-            if go_on():
-                own.tuned[name] = search(one, method, budget, place, lambda s, n=name: watch(n, s), hook)
-                went_on = True
-                continue
+        one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
+        place = out / "tune" / name.replace(" ", "-")
+        if not go_on():
             earlier = _found_in(one, method, budget, place)
             if earlier is not None:
-                own.tuned[name] = earlier
-        if went_on:
-            after(tuned)
+                found[name] = earlier
+            continue
+        search = _in_rounds if budget["sampler"] == ROUNDS else _at_random
+        found[name] = search(one, method, budget, place, lambda s, name=name: watch(name, s), hook)
+        after(tuned)
     return tuned
 
 

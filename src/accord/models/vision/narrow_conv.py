@@ -67,6 +67,14 @@ WEIGHT_TILES: dict[int, WeightTiles] = {
     64: WeightTiles(64, 15, False, False, 4, 3),
 }
 SUPPORTED = frozenset(CONV_TILES)
+# Where so many runs fill the GPU anyway, larger blocks read less twice.
+MANY = 4
+CONV_TILES_OF_MANY = CONV_TILES | {64: ConvTiles(256, 64, False, 8)}
+WEIGHT_TILES_OF_MANY: dict[int, WeightTiles] = {
+    16: WeightTiles(64, 50, True, True, 4, 3),
+    32: WeightTiles(32, 34, True, True, 4, 3),
+    64: WeightTiles(128, 2, False, False, 4, 3),
+}
 
 if triton is not None:
 
@@ -335,6 +343,11 @@ def weight_gradient(grad: Tensor, x: Tensor, tiles: WeightTiles) -> Tensor:
     return out.movedim(-1, -3)
 
 
+def _conv_tiles(weight: Tensor) -> ConvTiles:
+    tiles = CONV_TILES_OF_MANY if weight.dim() == 5 and len(weight) >= MANY else CONV_TILES
+    return tiles[max(weight.shape[-4:-2])]
+
+
 def _apply(function: type[torch.autograd.Function], a: Tensor, b: Tensor) -> Tensor:
     result: Any = function.apply(a, b)
     return result
@@ -366,7 +379,7 @@ class _Conv(_Bilinear):
 
     @staticmethod
     def forward(x: Tensor, weight: Tensor) -> Tensor:
-        return conv(x, weight, CONV_TILES[max(weight.shape[-4:-2])])
+        return conv(x, weight, _conv_tiles(weight))
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -389,7 +402,7 @@ class _InputGradient(_Bilinear):
 
     @staticmethod
     def forward(grad: Tensor, weight: Tensor) -> Tensor:
-        return conv(grad, weight, CONV_TILES[max(weight.shape[-4:-2])], flip=True)
+        return conv(grad, weight, _conv_tiles(weight), flip=True)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -412,7 +425,8 @@ class _WeightGradient(_Bilinear):
 
     @staticmethod
     def forward(grad: Tensor, x: Tensor) -> Tensor:
-        return weight_gradient(grad, x, WEIGHT_TILES[max(grad.shape[-3], x.shape[-3])])
+        tiles = WEIGHT_TILES_OF_MANY if x.dim() == 5 and len(x) >= MANY else WEIGHT_TILES
+        return weight_gradient(grad, x, tiles[max(grad.shape[-3], x.shape[-3])])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
