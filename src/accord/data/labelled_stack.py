@@ -116,7 +116,9 @@ class StackedLabels:
 
     def in_order(self) -> Iterator[StackedLabelledBatch]:
         """Every example once, as it is, in its own order."""
-        size = max(1, min(len(self), BLOCK // len(self.each)))
+        # On a GPU as many for each run: it is the number of launches that counts, and there is memory.
+        size = BLOCK if self.inputs.is_cuda else max(1, BLOCK // len(self.each))
+        size = min(len(self), size)
         yield from self._padded([data.rows for data in self.each], size).batches()
 
     def _padded(
