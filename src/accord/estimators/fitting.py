@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from accord.data.labelled import BLOCK
 from accord.errors import AccordError, DataError
 from accord.estimators.classifier import TABLE_ADVICE, Classifier, Prepared
 from accord.estimators.classifier_settings import ClassifierSettings
@@ -37,8 +38,8 @@ SIDE_BY_SIDE = 8
 """Runs that share a GPU, each on a stream of its own."""
 MOST = {("mlp", "cpu"): 16, ("mlp", "cuda"): 64, ("resnet32", "cuda"): 16}
 """Most runs of a stack: beyond them nothing is gained."""
-PIXEL_BYTES = 4_000
-"""Memory that ResNet-32 takes for a pixel of a batch in training."""
+PIXEL_BYTES = 3_000, 150
+"""Memory that ResNet-32 takes for a pixel of an example, in training and when it is asked."""
 
 
 def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int) -> int:
@@ -47,12 +48,12 @@ def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int) ->
     model = _stackable(settings, len(shape) > 1)
     if model is None or settings.denoising(classes).some_classes is not None:
         return _beside(device)
-    example = int(np.prod(shape))
     if model == "mlp":
+        example = int(np.prod(shape))
         inner = settings.batch_size * (example + 8 * WIDTH + classes * WIDTH)
         taken = 4 * (2 * inner + 12 * WIDTH * (example + 3 * WIDTH))
     else:
-        taken = PIXEL_BYTES * settings.batch_size * example
+        taken = int(np.prod(shape[:2])) * (PIXEL_BYTES[0] * settings.batch_size + PIXEL_BYTES[1] * BLOCK)
     return int(max(1, min(MOST.get((model, device.type), 1), SHARE * free_memory(device) // taken)))
 
 
@@ -128,7 +129,7 @@ def fit_together(
     told = hooks or [None] * len(classifiers)
     errors: dict[int, AccordError] = {}
     beside: list[int] = []
-    for part in _stacks_among(classifiers, inputs):
+    for part in _stacks_among(classifiers, inputs, labels):
         try:
             if len(part) < 2:
                 raise StackError("One run alone is no stack.")
@@ -154,13 +155,20 @@ def fit_together(
     return list(classifiers)
 
 
-def _stacks_among(classifiers: Sequence[Classifier], inputs: Sequence[Any]) -> list[list[int]]:
-    """Those that can be trained as one, together."""
+def _stacks_among(
+    classifiers: Sequence[Classifier], inputs: Sequence[Any], labels: Sequence[Any]
+) -> list[list[int]]:
+    """Those that can be trained as one, together; no more than there is memory for."""
     parts: dict[Any, list[int]] = {}
     for k, (clf, X) in enumerate(zip(classifiers, inputs, strict=True)):
         words = stack_of(clf.settings, not is_table(X)) if isinstance(clf.model, str) else None
         parts.setdefault((k,) if words is None else (words, id(X)), []).append(k)
-    return list(parts.values())
+    stacks = []
+    for part in parts.values():
+        shape, classes = np.shape(inputs[part[0]])[1:], len(np.unique(labels[part[0]]))
+        most = at_once(classifiers[part[0]].settings, shape, classes) if len(part) > 1 else 1
+        stacks += [part[k : k + most] for k in range(0, len(part), most)]
+    return stacks
 
 
 def _tell(errors: dict[int, AccordError], failed: Failed | None) -> None:
