@@ -96,6 +96,27 @@ def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: 
         assert np.allclose(clf.predict_proba(X), alone.predict_proba(X), atol=1e-2)
 
 
+def test_residual_networks_that_stop_early_take_their_averages_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
+    X, y = examples((8, 8, 1))
+    X, y = X[:110], y[:110]
+    more = {"model": "resnet32", "epochs": 6, "patience": 1, "learning_rate": 1e-3}
+    stacked = [Classifier(**QUICK | more | {"seed": seed}) for seed in range(3)]
+    fit_together(stacked, [X] * 3, [noisy(y, seed) for seed in range(3)])
+    assert len({len(clf.history_) for clf in stacked}) > 1  # they leave one after another
+    for seed, clf in enumerate(stacked):
+        alone = Classifier(**clf.get_params()).fit(X, noisy(y, seed))
+        assert [r["is_best"] for r in clf.history_] == [r["is_best"] for r in alone.history_]
+        for ours, theirs in zip(_state(clf), _state(alone), strict=True):
+            assert torch.allclose(ours, theirs, rtol=1e-2, atol=2e-3)
+        for ours, other in zip(_state(clf), _state(stacked[seed - 1]), strict=True):
+            assert ours.data_ptr() != other.data_ptr()
+
+
+def _state(clf: Classifier) -> list[torch.Tensor]:
+    return list(clf.networks_["target"].state_dict().values())
+
+
 def test_those_that_are_alike_are_stacked_among_others() -> None:
     X, y = examples()
     kinds = ["normal", "itlm", "normal", "mw-net", "itlm"]
