@@ -55,7 +55,7 @@ class StackedOptimiser:
 
     def _add_decay(self) -> None:
         moving = [(p, p.grad) for p in self.decayed if p.grad is not None]
-        if self._same_decay is not None:
+        if moving and self._same_decay is not None:
             _MANY._foreach_add_([g for _, g in moving], [p for p, _ in moving], alpha=self._same_decay)
             return
         for parameter, grad in moving:
