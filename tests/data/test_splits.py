@@ -74,3 +74,11 @@ def test_a_share_of_every_class_is_held_out_and_as_many_in_all_as_asked_for(
     if min(counts) > 2:
         assert held.sum() == round(share * len(labels))
     assert (held == stratified_mask(labels, share, seed=seed)).all()
+
+
+def test_no_class_is_held_out_first() -> None:
+    labels = np.repeat(np.arange(100), 4)
+    each = [set(labels[stratified_mask(labels, 0.1, seed=seed)]) for seed in range(2)]
+    assert [len(own) for own in each] == [40, 40]
+    assert each[0] != each[1]
+    assert max(each[0]) > 60

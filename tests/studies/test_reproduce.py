@@ -182,3 +182,25 @@ def test_parts_that_differ_in_their_noise_are_trained_together(
         outcome["parts"]["noise-0.4"]["rows"], alone["parts"]["noise-0.4"]["rows"], strict=True
     ):
         assert ours["metrics"]["accuracy"]["mean"] == pytest.approx(theirs["metrics"]["accuracy"]["mean"], abs=0.02)
+
+
+def test_some_rows_alone_take_nothing_from_the_others(root: Path, tmp_path: Path) -> None:
+    """A row that follows another has that one searched; what is done stays, with its p-values, and is drawn."""
+    declared = small("recommend-electronics", methods=("normal", "wbpr", "oracle"), models=("gmf", "mf"), trials=2)
+    declared = replace(declared, parts=tuple(replace(p, sampler="random") for p in declared.parts[:1]))
+
+    def seeds_of(outcome: dict[str, Any]) -> dict[tuple[str, str], int]:
+        return {(row["model"], row["method"]): row["seeds"] for row in outcome["parts"]["fair"]["rows"]}
+
+    first = reproduce(declared, root, tmp_path, seeds=1, device="cpu", wanted=declared.select(["gmf"], ["oracle"]))
+    assert [row for row, done in seeds_of(first).items() if done] == [("gmf", "oracle")]
+    whole = reproduce(declared, root, tmp_path, seeds=1, device="cpu")
+    assert set(seeds_of(whole).values()) == {1}
+    again = reproduce(declared, root, tmp_path, seeds=1, device="cpu", wanted=declared.select([], ["wbpr"]))
+    for now, before in zip(again["parts"]["fair"]["rows"], whole["parts"]["fair"]["rows"], strict=True):
+        assert now == before
+    assert any("against_normal" in row for row in again["parts"]["fair"]["rows"])
+    views = tuple(view for view in declared.views if view.parts == ("fair",))
+    assert "oracle" in write_results(replace(declared, views=views), again, tmp_path).read_text(encoding="utf-8")
+    with pytest.raises(SettingError, match="has no method 'norml'"):
+        declared.select([], ["norml"])

@@ -37,7 +37,7 @@ def run_reproduce(
     minutes: float | None,
     show: bool,
 ) -> None:
-    declared = find_study(name).only("models", models).only("methods", methods).with_trials(trials)
+    declared = find_study(name).with_trials(trials)
     until = None if minutes is None else time.monotonic() + 60 * minutes
     if show and (out / OUTCOME).is_file():
         outcome = read_json(out / OUTCOME)
@@ -45,7 +45,14 @@ def run_reproduce(
         with ui.bar() as progress:
             watching = _watching(progress, until)
             outcome = reproduce(
-                declared, root, out, seeds=seeds, device=device, only=tuple(parts), watching=watching
+                declared,
+                root,
+                out,
+                seeds=seeds,
+                device=device,
+                only=tuple(parts),
+                wanted=declared.select(models, methods),
+                watching=watching,
             )
     with ui.busy("drawing"):
         page = write_results(declared, outcome, out)

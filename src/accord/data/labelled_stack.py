@@ -18,6 +18,9 @@ from accord.data.augmentation import Draws
 from accord.data.chunks import PartsChunk
 from accord.data.labelled import BLOCK, LabelledData, autocast
 
+PIXELS = 1 << 23
+"""Most pixels of a run that are looked at together without gradients."""
+
 
 @dataclass(frozen=True)
 class StackedLabelledBatch:
@@ -116,9 +119,10 @@ class StackedLabels:
 
     def in_order(self) -> Iterator[StackedLabelledBatch]:
         """Every example once, as it is, in its own order."""
-        # On a GPU as many for each run: it is the number of launches that counts, and there is memory.
-        size = BLOCK if self.inputs.is_cuda else max(1, BLOCK // len(self.each))
-        size = min(len(self), size)
+        # On a GPU as many for each run, up to a limit of pixels: it is the number of launches that counts.
+        pixels = self.inputs.shape[1:3].numel() if self.inputs.dim() == 4 else 1
+        size = min(BLOCK, PIXELS // pixels) if self.inputs.is_cuda else BLOCK // len(self.each)
+        size = min(len(self), max(1, size))
         yield from self._padded([data.rows for data in self.each], size).batches()
 
     def _padded(

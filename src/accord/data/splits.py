@@ -37,12 +37,14 @@ def stratified_mask(labels: np.ndarray, share: float, *, seed: int) -> np.ndarra
     How many that are depends on the number of examples alone, unless classes are too small: the only example of a
     class stays.
     """
-    order = np.lexsort((np.random.default_rng([seed, 0x5B118]).random(len(labels)), labels))
+    rng = np.random.default_rng([seed, 0x5B118])
+    order = np.lexsort((rng.random(len(labels)), labels))
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     held = np.minimum(np.floor(size * share).astype(np.int64), size - 1)
-    lacking = size * share - held
-    for own in np.argsort(-lacking, kind="stable")[: max(0, round(len(labels) * share) - int(held.sum()))]:
-        held[own] = min(held[own] + 1, size[own] - 1)
+    lacking = np.where(held < size - 1, size * share - held, 0.0)
+    neediest = np.lexsort((rng.random(len(size)), -lacking))  # among equals, at random
+    neediest = neediest[lacking[neediest] > 0][: max(0, round(len(labels) * share) - int(held.sum()))]
+    held[neediest] += 1
     rank = np.arange(len(labels)) - np.repeat(start, size)
     mask = np.zeros(len(labels), dtype=bool)
     mask[order] = rank >= np.repeat(size - held, size)

@@ -47,7 +47,7 @@ def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int) ->
     device = resolve_device(settings.device)
     model = _stackable(settings, len(shape) > 1)
     if model is None or settings.denoising(classes).some_classes is not None:
-        return _beside(device)
+        return beside(device)
     if model == "mlp":
         example = int(np.prod(shape))
         inner = settings.batch_size * (example + 8 * WIDTH + classes * WIDTH)
@@ -66,6 +66,8 @@ def _stackable(settings: ClassifierSettings, is_images: bool) -> str | None:
     known = not others and device.type in STACKED_ON.get(model, ()) and settings.method in STACKED_METHODS
     if not known or isinstance(settings.c1, tuple) or isinstance(settings.c2, tuple) or settings.compile:
         return None
+    if model != "mlp" and settings.batch_size < 2:  # one example alone has no moments
+        return None
     if model != "mlp" and device.type == "cuda" and (not kernels_work(device) or not _is_half(settings, device)):
         return None
     return None if settings.noise_classes is not None else model
@@ -75,7 +77,7 @@ def _is_half(settings: ClassifierSettings, device: torch.device) -> bool:
     return settings.dtype(device) == torch.bfloat16
 
 
-def _beside(device: torch.device) -> int:
+def beside(device: torch.device) -> int:
     """How many runs that are no stack go on side by side."""
     return SIDE_BY_SIDE if device.type == "cuda" else 1
 
@@ -128,16 +130,16 @@ def fit_together(
     extra = clean or [None] * len(classifiers)
     told = hooks or [None] * len(classifiers)
     errors: dict[int, AccordError] = {}
-    beside: list[int] = []
+    others: list[int] = []
     for part in _stacks_among(classifiers, inputs, labels):
         try:
             if len(part) < 2:
                 raise StackError("One run alone is no stack.")
             _fit_stacked(part, classifiers, inputs[part[0]], labels, watch, held, told, fitted, errors)
         except StackError:  # their training parts differ in what a stack must share
-            beside += part
-    for first in range(0, len(beside), _beside(device)):
-        part = beside[first : first + _beside(device)]
+            others += part
+    for first in range(0, len(others), beside(device)):
+        part = others[first : first + beside(device)]
         runs = [
             classifiers[k].start(inputs[k], labels[k], clean=extra[k], watch=watch, resident=held[id(inputs[k])])
             for k in part

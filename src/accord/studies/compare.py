@@ -106,10 +106,10 @@ class Study(ABC):
                 chosen[name] = value
             elif owner in (method, trained):
                 chosen[plain] = value
-        found = next((self.tuned[name] for name in self._found_for(model, method) if name in self.tuned), {})
+        found = next((self.tuned[name] for name in self.found_for(model, method) if name in self.tuned), {})
         return chosen | found | own | {"method": trained}
 
-    def _found_for(self, model: str, method: str) -> list[str]:
+    def found_for(self, model: str, method: str) -> list[str]:
         """Rows whose search a row takes its settings from, the first that there is."""
         return [row_name(model, name) for name in (method, self.follows.get(method, method), self.trained(method))]
 
@@ -126,7 +126,7 @@ class Study(ABC):
         """Whether a cell's settings are known: in a tuned comparison, after its row has been searched."""
         if not self.only_tuned or not self.searched(cell.method):
             return True
-        return any(name in self.tuned for name in self._found_for(cell.model, cell.method))
+        return any(name in self.tuned for name in self.found_for(cell.model, cell.method))
 
     def check(self) -> None:
         """Refuse what cannot be run before anything is trained."""
@@ -211,10 +211,13 @@ class Study(ABC):
         return {}
 
     def _digest_of(self, source: Any) -> str:
-        """Made once: a study's arrays stay as they are."""
+        """Made once: what a study holds stays as it is."""
         if id(source) not in self._digests:
-            self._digests[id(source)] = source, _digest(source)  # held, so that no other takes its place
+            self._digests[id(source)] = source, self.digest(source)  # held, so that no other takes its place
         return self._digests[id(source)][1]
+
+    def digest(self, source: Any) -> str:
+        return _digest(source)
 
     def identity_words(self) -> list[str]:
         return []
@@ -242,11 +245,26 @@ Start = Callable[[str, int, int, int], Hook | None]
 """Told (row, seed, number, of) when a cell begins; gives the hook its training reports to."""
 
 
+Wanted = Callable[[str, str], bool]
+"""Whether a row, by its model and method, is asked for."""
+
+
+def every_row(model: str, method: str) -> bool:
+    return True
+
+
 def compare(
-    study: Study, out: Path, start: Start | None = None, go_on: Callable[[], bool] = lambda: True
+    study: Study,
+    out: Path,
+    start: Start | None = None,
+    go_on: Callable[[], bool] = lambda: True,
+    wanted: Wanted = every_row,
 ) -> dict[str, Any]:
-    """Run every cell that is not done yet and summarise; no further cell is begun once ``go_on`` says no."""
-    (results,) = run_cells([(study, out)], start, go_on)
+    """Run every cell that is wanted and not done yet, and summarise all that are done by now.
+
+    No further cell is begun once ``go_on`` says no.
+    """
+    (results,) = run_cells([(study, out)], start, go_on, wanted)
     summary = summarise(results, study)
     if study.tested():
         _add_significance(summary, study, out / CELLS)
@@ -255,7 +273,10 @@ def compare(
 
 
 def run_cells(
-    studies: Sequence[tuple[Study, Path]], start: Start | None = None, go_on: Callable[[], bool] = lambda: True
+    studies: Sequence[tuple[Study, Path]],
+    start: Start | None = None,
+    go_on: Callable[[], bool] = lambda: True,
+    wanted: Wanted = every_row,
 ) -> list[list[dict[str, Any]]]:
     """The results of each study's cells that are done by now, those of earlier runs among them."""
     results: list[dict[Cell, dict[str, Any] | None]] = []
@@ -266,7 +287,8 @@ def run_cells(
         folder.mkdir(parents=True, exist_ok=True)
         cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
         results.append({cell: _done(study, cell, folder) for cell in cells})
-        todo += [Job(study, c, folder) for c, done in results[-1].items() if done is None and study.ready(c)]
+        left = [cell for cell, done in results[-1].items() if done is None and wanted(cell.model, cell.method)]
+        todo += [Job(study, cell, folder) for cell in left if study.ready(cell)]
     places = {id(study): own for (study, _), own in zip(studies, results, strict=True)}
 
     def keep(job: Job, result: dict[str, Any]) -> None:

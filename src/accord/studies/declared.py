@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import find_data_set
 from accord.data.image_sets import IMAGE_SETS, LabelledImages
 from accord.errors import SettingError, nearest
 from accord.studies.clicks import Comparison
-from accord.studies.compare import Study
+from accord.studies.compare import Study, Wanted
 from accord.studies.labels import LabelComparison
 from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS, IMAGES, Space
 from accord.studies.tuning import ROUNDS
@@ -139,15 +139,16 @@ class Declared:
     parts: tuple[Part, ...]
     views: tuple[View, ...]
 
-    def only(self, kind: Literal["models", "methods"], names: Sequence[str]) -> Declared:
-        """The same with some of its models or methods alone, for machines that share a study; none means all."""
-        known = {one for part in self.parts for one in getattr(part, kind)}
-        for name in names:
-            if name not in known:
-                raise SettingError(f"Study '{self.name}' has no {kind[:-1]} '{name}': {nearest(name, known)}")
-        kept = [(part, tuple(one for one in getattr(part, kind) if one in names)) for part in self.parts]
-        parts = tuple(replace(part, **{kind: own}) for part, own in kept if own)  # pyright: ignore
-        return replace(self, parts=parts) if names else self
+    def select(self, models: Sequence[str], methods: Sequence[str]) -> Wanted:
+        """Which rows are asked for, for machines that share a study; no names mean all."""
+        for kind, names in (("models", models), ("methods", methods)):
+            known = {one for part in self.parts for one in getattr(part, kind)}
+            for name in names:
+                if name not in known:
+                    raise SettingError(f"Study '{self.name}' has no {kind[:-1]} '{name}': {nearest(name, known)}")
+        return lambda model, method: (
+            (not model or not models or model in models) and (not methods or method in methods)
+        )
 
     def with_trials(self, trials: int | None) -> Declared:
         """The same with another budget for the parts that are searched."""

@@ -12,18 +12,19 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
+import torch
 
 from accord.data.noise import NoisyLabels, add_noise
 from accord.data.splits import clean_apart
 from accord.errors import AccordError, DataError
 from accord.estimators.classifier import Classifier
 from accord.estimators.classifier_settings import make_classifier_settings
-from accord.estimators.fitting import SIDE_BY_SIDE, at_once, fit_together, stack_of
+from accord.estimators.fitting import at_once, beside, fit_together, stack_of
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
 from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Job, Keep, Study, batched, validation_value
 from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
-from accord.training import Hook
+from accord.training import Hook, resolve_device
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ class LabelComparison(Study):
 
     def inputs(self) -> list[Any]:
         test = () if self.test is None else self.test
-        return [np.asarray(part) for part in (self.X, self.y, *test)]
+        return [self.X, self.y, *test]
+
+    def digest(self, source: Any) -> str:
+        return super().digest(np.asarray(source))
 
     def tested(self) -> str:
         return "right"
@@ -83,8 +87,11 @@ class LabelComparison(Study):
         return [
             part
             for words, own in parts.items()
-            for part in batched(own, self._at_once(*own[0].cell[:2]) if words else SIDE_BY_SIDE)
+            for part in batched(own, self._at_once(*own[0].cell[:2]) if words else beside(self._device()))
         ]
+
+    def _device(self) -> torch.device:
+        return resolve_device(make_classifier_settings(self.settings_of(self.models[0], "normal", 0)).device)
 
     def stack_words(self, cell: Cell) -> str | None:
         """Words that cells share which can be trained as one stack."""

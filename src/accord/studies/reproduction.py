@@ -14,7 +14,7 @@ from typing import Any
 from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.studies.compare import CELLS, Cell, Start, Study, compare, run_cells
+from accord.studies.compare import CELLS, Cell, Start, Study, Wanted, compare, every_row, run_cells
 from accord.studies.declared import STUDIES, Declared, Part
 from accord.studies.machines import machine
 from accord.studies.tuning import Standing, tuned_study
@@ -43,9 +43,13 @@ def reproduce(
     seeds: int = 3,
     device: str = "auto",
     only: tuple[str, ...] = (),
+    wanted: Wanted = every_row,
     watching: Watching | None = None,
 ) -> dict[str, Any]:
-    """Run what is not done yet and write down the outcome; data that are not at hand are named, not an error."""
+    """Run what is wanted and not done yet, and write down the outcome of all that is done.
+
+    Data that are not at hand are named, not an error. Others may work on the same study in the same folder.
+    """
     told = watching or Watching()
     out.mkdir(parents=True, exist_ok=True)
     parts = [part for part in declared.parts if not only or part.name in only]
@@ -53,7 +57,7 @@ def reproduce(
         raise DataError(
             f"Study '{declared.name}' has no such part; it has {', '.join(p.name for p in declared.parts)}."
         )
-    outcome, number = _so_far(declared, out), 0
+    number, missing = 0, dict[str, dict[str, str]]()
     for joined in _joined(parts):
         started = time.perf_counter()
         studies: list[tuple[Part, Study]] = []
@@ -63,21 +67,21 @@ def reproduce(
             try:
                 studies.append((part, part.study(root, seeds, device)))
             except MissingDataError as error:
-                outcome["parts"].setdefault(part.name, {"missing": NOT_AT_HAND, "why": str(error)})
-        if not studies:
-            continue
-        searched = _searched(studies, out, told, lambda name: _named(declared, name).study(root, seeds, device))
-        run_cells(searched, told.cell, told.go_on)
-        for (part, _), (study, place) in zip(studies, searched, strict=True):
+                missing[part.name] = {"missing": NOT_AT_HAND, "why": str(error)}
+        searched = _searched(studies, out, told, wanted, lambda n: _named(declared, n).study(root, seeds, device))
+        if searched:
+            run_cells(searched, told.cell, told.go_on, wanted)
+        summaries = [compare(study, place, told.cell, told.go_on, wanted) for study, place in searched]
+        outcome = _so_far(declared, out)  # what others have written by now
+        for name, words in missing.items():
+            outcome["parts"].setdefault(name, words)
+        for (part, _), summary in zip(studies, summaries, strict=True):
             before = outcome["parts"].get(part.name, {}).get("wall_seconds", 0.0)
-            summary = compare(study, place, told.cell, told.go_on)
             summary["wall_seconds"] = before + (time.perf_counter() - started) / len(studies)
             summary.setdefault("machines", [machine(device)])
-            _keep_other_rows(summary, outcome["parts"].get(part.name, {}))
             outcome["parts"][part.name] = summary
         write_json(out / OUTCOME, outcome)
-    write_json(out / OUTCOME, outcome)
-    return outcome
+    return read_json(out / OUTCOME)
 
 
 def _joined(parts: list[Part]) -> list[list[Part]]:
@@ -86,15 +90,6 @@ def _joined(parts: list[Part]) -> list[list[Part]]:
     for part in parts:
         groups.setdefault(part.together or f"alone {part.name}", []).append(part)
     return list(groups.values())
-
-
-def _keep_other_rows(summary: dict[str, Any], earlier: dict[str, Any]) -> None:
-    """Rows of models and methods that were not asked for this time stay as they were."""
-    here = {(row["model"], row["method"]) for row in summary["rows"]}
-    others = [row for row in earlier.get("rows", []) if (row["model"], row["method"]) not in here]
-    summary["rows"] += others
-    models = [*summary["models"], *(row["model"] for row in others if row["model"])]
-    summary["models"] = list(dict.fromkeys(models))
 
 
 def folder_of(part: Part) -> str:
@@ -106,15 +101,16 @@ def _named(declared: Declared, name: str) -> Part:
 
 
 def _searched(
-    studies: list[tuple[Part, Study]], out: Path, told: Watching, study_of: Callable[[str], Study]
+    studies: list[tuple[Part, Study]], out: Path, told: Watching, wanted: Wanted, study_of: Callable[[str], Study]
 ) -> list[tuple[Study, Path]]:
     """The studies of parts that are trained together, with the settings found in the part where these are searched.
 
     The cells of a row follow its search.
     """
-    first, placed = studies[0][0], [(study, out / folder_of(part)) for part, study in studies]
-    if not first.trials:
+    placed = [(study, out / folder_of(part)) for part, study in studies]
+    if not studies or not studies[0][0].trials:
         return placed
+    first = studies[0][0]
     where = first.searched_in or first.name
     leader = next((study for part, study in studies if part.name == where), None) or study_of(where)
 
@@ -130,7 +126,8 @@ def _searched(
         told.search,
         told.trial,
         told.go_on,
-        lambda lead: run_cells(with_settings(lead), told.cell, told.go_on),
+        lambda lead: run_cells(with_settings(lead), told.cell, told.go_on, wanted),
+        wanted,
     )
     return with_settings(lead)
 

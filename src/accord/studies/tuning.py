@@ -16,7 +16,7 @@ import pyarrow.parquet as parquet
 
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.studies.compare import ORACLE, Cell, Study, row_name
+from accord.studies.compare import ORACLE, Cell, Study, Wanted, every_row, row_name
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
 from accord.training import Hook
@@ -166,12 +166,17 @@ def tuned_study(
     hook: MakeHook,
     go_on: Callable[[], bool] = lambda: True,
     after: Callable[[Study], Any] = lambda study: None,
+    wanted: Wanted = every_row,
 ) -> Study:
     """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
 
-    Once ``go_on`` says no, rows that are not searched yet leave the comparison. After each row ``after`` is given
-    the comparison of the rows found so far.
+    Once ``go_on`` says no, rows that are not searched yet leave the comparison, and so do those that are not wanted
+    and that no wanted one takes its settings from. After each row ``after`` is given the comparison of the rows
+    found so far.
     """
+    needed = {
+        name for model, method in study.rows() if wanted(model, method) for name in study.found_for(model, method)
+    }
     found: dict[str, dict[str, Any]] = {}
     how = "in two rounds" if budget["sampler"] == ROUNDS else f"{budget['sampler']} search"
     words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {how}"
@@ -182,7 +187,7 @@ def tuned_study(
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
         place = out / "tune" / name.replace(" ", "-")
-        if not go_on():
+        if name not in needed or not go_on():
             earlier = _found_in(one, method, budget, place)
             if earlier is not None:
                 found[name] = earlier

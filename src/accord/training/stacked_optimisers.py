@@ -141,6 +141,8 @@ class StackedSGD(StackedOptimiser):
     @torch.no_grad()
     def step(self) -> None:
         moving = [(p, p.grad, m) for p, m in zip(self.parameters, self.moments, strict=True) if p.grad is not None]
+        if not moving:
+            return
         parameters, grads, moments = map(list, zip(*moving, strict=True))
         if self.clip is not None:
             lengths = torch.cat([_in_memory(grad) for grad in grads], 1).norm(dim=1)

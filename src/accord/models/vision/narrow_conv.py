@@ -147,7 +147,7 @@ if triton is not None:
         BLOCK: tl.constexpr, OUT: tl.constexpr, FUSE: tl.constexpr,
     ):  # fmt: skip
         """A block of pixels and a block of output channels of a run's convolution."""
-        run = tl.program_id(2)
+        run = tl.program_id(2).to(tl.int64)
         x += run * total * C
         y += run * total * O
         w += run * (9 * C * O)
@@ -217,7 +217,7 @@ if triton is not None:
         M: tl.constexpr = 4 * O if ROWS else O
         N: tl.constexpr = 4 * C if COLUMNS else C
         kh, kw = tl.program_id(1), tl.program_id(2)
-        run = tl.program_id(0) // programs
+        run = (tl.program_id(0) // programs).to(tl.int64)
         grad += run * total * O
         x += run * total * C
         first = tl.program_id(0) % programs * (STEPS * BLOCK)

@@ -52,7 +52,7 @@ if triton is not None:
     def _moments_kernel(x, part, rows, parts, C: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr):
         """Mean and sum of squares about it, of a part of a run's rows."""
         run, p = tl.program_id(1), tl.program_id(0)
-        x += run * rows * C
+        x += run.to(tl.int64) * rows * C
         count = 0.0
         mean, spread = tl.zeros((C,), tl.float32), tl.zeros((C,), tl.float32)
         for step in range(STEPS):
@@ -98,9 +98,8 @@ if triton is not None:
         x, added, y, mean, scale, weight, bias, rows,
         C: tl.constexpr, BLOCK: tl.constexpr, ADDED: tl.constexpr,
     ):  # fmt: skip
-        run = tl.program_id(1)
         live, at = _place(rows, tl.program_id(0) * BLOCK, C, BLOCK)
-        at += run * rows * C
+        at += tl.program_id(1).to(tl.int64) * rows * C  # all runs together may have more than 2³¹ numbers
         values = tl.load(x + at, mask=live[:, None], other=0.0).to(tl.float32)
         values = (values - _of_run(mean, C)) * (_of_run(scale, C) * _of_run(weight, C)) + _of_run(bias, C)
         if ADDED:
@@ -130,7 +129,8 @@ if triton is not None:
         plain, leaning = tl.zeros((C,), tl.float32), tl.zeros((C,), tl.float32)
         for step in range(STEPS):
             live, at = _place(rows, (p * STEPS + step) * BLOCK, C, BLOCK)
-            back, normed = _passed(grad, x, y, at + run * rows * C, live, centre, by, w, b, ADDED)
+            at += run.to(tl.int64) * rows * C
+            back, normed = _passed(grad, x, y, at, live, centre, by, w, b, ADDED)
             plain += tl.sum(back, 0)
             leaning += tl.sum(back * normed, 0)
         out = part + (run * parts + p) * 2 * C + tl.arange(0, C)
@@ -152,9 +152,8 @@ if triton is not None:
         grad, x, y, mean, scale, weight, bias, plain, leaning, to_x, to_added, rows,
         C: tl.constexpr, BLOCK: tl.constexpr, ADDED: tl.constexpr,
     ):  # fmt: skip
-        run = tl.program_id(1)
         live, at = _place(rows, tl.program_id(0) * BLOCK, C, BLOCK)
-        at += run * rows * C
+        at += tl.program_id(1).to(tl.int64) * rows * C
         by, w = _of_run(scale, C), _of_run(weight, C)
         back, normed = _passed(grad, x, y, at, live, _of_run(mean, C), by, w, _of_run(bias, C), ADDED)
         inner = back - (_of_run(plain, C) + normed * _of_run(leaning, C)) / rows
