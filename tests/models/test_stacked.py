@@ -8,8 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from accord.models import CDAE, GMF, MF, LightGCN, NeuMF
 from accord.models.noise_model import NoiseModel
-from accord.models.stacked import CDAEStack, MLPStack, NoiseStack, Stack, stack
-from accord.models.vision import MLP
+from accord.models.stacked import CDAEStack, MLPStack, NoiseStack, ResNetStack, Stack, stack
+from accord.models.vision import MLP, ResNet32
 from accord.objectives import multiclass
 
 USERS, ITEMS, BATCH = 7, 9, 12
@@ -212,3 +212,16 @@ def test_a_step_of_many_perceptrons_takes_no_more_operations_than_one() -> None:
     one, two, many = (count(runs) for runs in (1, 2, 16))
     assert many == two
     assert many <= one + 10
+
+
+def test_a_step_of_many_residual_networks_takes_no_more_operations_than_one() -> None:
+    counts = []
+    for count in (1, 2, 8):
+        joined = stack([ResNet32((3, 8, 8), 4) for _ in range(count)])
+        assert isinstance(joined, ResNetStack)
+        inputs = torch.randn(count, 6, 3, 8, 8)
+        with Counting() as counting:
+            joined.outputs(inputs)[1].sum().backward()
+        counts.append(counting.count)
+    assert counts[1] == counts[2]
+    assert counts[2] <= counts[0] + 5

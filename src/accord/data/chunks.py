@@ -15,19 +15,22 @@ class PartsChunk(Generic[B]):
     """Batches that are rows of several tensors (batches, R, …). It stays where it is, so that a step captured once
     serves all of them."""
 
-    def __init__(self, parts: dict[str, Tensor], batch: Callable[..., B], last: int | None = None) -> None:
-        self.parts, self._batch = parts, batch
-        first = parts["inside"]
-        self.filled, self.batch_size = first.shape[0], first.shape[2]
-        self.last = self.batch_size if last is None else last
-        """How long the last batch is, where it is as short for every run."""
+    def __init__(
+        self, parts: dict[str, Tensor], batch: Callable[..., B], batch_size: int, last: int | None = None
+    ) -> None:
+        self.parts, self._batch, self.batch_size = parts, batch, batch_size
+        first = next(iter(parts.values()))
+        self.filled = len(first)
+        self.last = batch_size if last is None else last
+        """How long the last batch is, for every run."""
         self.position = torch.zeros(1, dtype=torch.int64, device=first.device)
 
     @staticmethod
     def joined(chunks: Sequence[PartsChunk[B]]) -> PartsChunk[B]:
         """The batches of all their runs side by side."""
-        names = chunks[0].parts
-        return PartsChunk({name: torch.cat([c.parts[name] for c in chunks], 1) for name in names}, chunks[0]._batch)
+        first = chunks[0]
+        parts = {name: torch.cat([chunk.parts[name] for chunk in chunks], 1) for name in first.parts}
+        return PartsChunk(parts, first._batch, first.batch_size)
 
     def fill(self, other: PartsChunk[Any]) -> None:
         """Other batches in the same place, or fewer."""

@@ -1,6 +1,6 @@
 """Labelled examples of several runs as one: inputs that they share, each run with its own part and labels.
 
-Runs with as many examples have batches of one length. Where their numbers differ, shorter batches are padded.
+All runs have as many examples, so that their batches have one length.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ PIXELS = 1 << 23
 
 @dataclass(frozen=True)
 class StackedLabelledBatch:
-    """Batches of R runs as one: ``rows`` and ``labels`` (R, B); shorter ones are padded."""
+    """Batches of R runs as one: ``rows`` and ``labels`` (R, B)."""
 
     rows: Tensor
     labels: Tensor
-    inside: Tensor
-    """True where there is an example, False in the padding."""
     of: StackedLabels
     down: Tensor | None = None
     right: Tensor | None = None
@@ -41,11 +39,6 @@ class StackedLabelledBatch:
 
     def __len__(self) -> int:
         return self.labels.shape[1]
-
-    @cached_property
-    def count(self) -> Tensor:
-        """Examples of each run's batch, (R, 1)."""
-        return self.inside.sum(1, keepdim=True)
 
     @cached_property
     def _outputs(self) -> dict[nn.Module, tuple[Tensor, Tensor]]:
@@ -77,7 +70,7 @@ class StackedLabelledBatch:
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,)."""
-        return torch.where(self.inside, losses, 0.0).sum(1) / self.count.squeeze(1)
+        return losses.mean(1)
 
 
 class StackedLabels:
@@ -91,8 +84,8 @@ class StackedLabels:
         self._std = torch.stack([data.scaling.std for data in each]).view(spread)
 
     def __len__(self) -> int:
-        """Examples of a run, where all have as many."""
-        return max(len(data) for data in self.each)
+        """Examples of a run."""
+        return len(self.each[0])
 
     def prepared(self, rows: Tensor, draws: Draws | None = None) -> Tensor:
         """Scaled examples (R, B, …), each run by its own measure; images with channels first."""
@@ -115,7 +108,7 @@ class StackedLabels:
             orders.append(data.shuffled(batch_size, generator, own))
             if data.augmentation is not None:
                 draws.append(data.augmentation.draw(len(data) if own is None else len(own), generator))
-        yield self._padded(orders, batch_size, draws)
+        yield self._cut(orders, batch_size, draws)
 
     def in_order(self) -> Iterator[StackedLabelledBatch]:
         """Every example once, as it is, in its own order."""
@@ -123,26 +116,26 @@ class StackedLabels:
         pixels = self.inputs.shape[1:3].numel() if self.inputs.dim() == 4 else 1
         size = min(BLOCK, PIXELS // pixels) if self.inputs.is_cuda else BLOCK // len(self.each)
         size = min(len(self), max(1, size))
-        yield from self._padded([data.rows for data in self.each], size).batches()
+        yield from self._cut([data.rows for data in self.each], size).batches()
 
-    def _padded(
+    def _cut(
         self, rows: Sequence[Tensor], size: int, draws: Sequence[Draws] = ()
     ) -> PartsChunk[StackedLabelledBatch]:
-        longest, device = max(len(own) for own in rows), self.inputs.device
-        batches = ceil(longest / size)
-        parts = {"inside": torch.zeros(len(rows), batches * size, dtype=torch.bool, device=device)}
-        for name in ("rows", "labels", *(("down", "right", "flip") if draws else ())):
-            parts[name] = torch.zeros(len(rows), batches * size, dtype=torch.int64, device=device)
-        for r, (data, own) in enumerate(zip(self.each, rows, strict=True)):
-            parts["inside"][r, : len(own)] = True
-            parts["rows"][r, : len(own)] = own
-            parts["labels"][r, : len(own)] = data.labels.index_select(0, own)
-            for name in ("down", "right", "flip") if draws else ():
-                parts[name][r, : len(own)] = getattr(draws[r], name)[: len(own)]
-        shape = batches, size, len(rows)
-        cut = {name: part.t().reshape(shape).transpose(1, 2).contiguous() for name, part in parts.items()}
-        if draws:
-            cut["flip"] = cut["flip"].bool()
-        same = len({len(own) for own in rows}) == 1
-        last = longest - (batches - 1) * size if same else None
-        return PartsChunk(cut, partial(StackedLabelledBatch, of=self), last)
+        """The rows of every run, in batches; what fills up the last one is left out when it is taken."""
+        length = len(rows[0])
+        batches = ceil(length / size)
+        each = zip(self.each, rows, strict=True)
+        parts = {"rows": torch.stack(list(rows)), "labels": torch.stack([data.labels[own] for data, own in each])}
+        for name in ("down", "right", "flip") if draws else ():
+            parts[name] = torch.stack([getattr(one, name)[:length] for one in draws])
+
+        def cut(part: Tensor) -> Tensor:
+            """(R, examples) as (batches, R, size)."""
+            whole = part.new_zeros(len(rows), batches * size)
+            whole[:, :length] = part
+            return whole.view(len(rows), batches, size).transpose(0, 1).contiguous()
+
+        made = partial(StackedLabelledBatch, of=self)
+        return PartsChunk(
+            {name: cut(part) for name, part in parts.items()}, made, size, length - (batches - 1) * size
+        )

@@ -159,7 +159,7 @@ class RowBatches:
             places = plan.rows[:, first:last, None] + torch.arange(users, device=device)
             rows = order.gather(1, places.clamp_(max=n - 1).flatten(1)).view(places.shape)
             parts["rows"] = rows.transpose(0, 1).contiguous()
-            yield PartsChunk(parts, partial(StackedRowBatch, labels=labels))
+            yield PartsChunk(parts, partial(StackedRowBatch, labels=labels), parts["inside"].shape[2])
 
     def _drawn(
         self, plan: _Plan, generators: Sequence[torch.Generator], negatives: Negatives

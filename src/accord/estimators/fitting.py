@@ -68,13 +68,10 @@ def _stackable(settings: ClassifierSettings, is_images: bool) -> str | None:
         return None
     if model != "mlp" and settings.batch_size < 2:  # one example alone has no moments
         return None
-    if model != "mlp" and device.type == "cuda" and (not kernels_work(device) or not _is_half(settings, device)):
+    half = settings.dtype(device) == torch.bfloat16
+    if model != "mlp" and device.type == "cuda" and not (half and kernels_work(device)):  # there its kernels run
         return None
     return None if settings.noise_classes is not None else model
-
-
-def _is_half(settings: ClassifierSettings, device: torch.device) -> bool:
-    return settings.dtype(device) == torch.bfloat16
 
 
 def beside(device: torch.device) -> int:

@@ -33,7 +33,7 @@ class Stack(nn.Module):
         self._share()
 
     def _joined(self, name: str) -> Tensor:
-        """A parameter or a buffer of all members; each member's part keeps its order in memory."""
+        """A parameter or a buffer of all members; of convolutions each member's part has its channels last."""
         each = [_tensor(member, name) for member in self._members]
         if each[0].dim() == 4:
             return torch.stack([one.movedim(1, -1) for one in each]).movedim(-1, 2)

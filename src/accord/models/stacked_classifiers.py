@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from accord.models.stack import Stack
-from accord.models.vision.narrow_conv import SUPPORTED, narrow_conv3x3, runs_here
+from accord.models.vision.conv_kernels import runs_here
+from accord.models.vision.narrow_conv import SUPPORTED, narrow_conv3x3
 from accord.models.vision.norm_relu import Averages, norm_relu
 from accord.models.vision.resnet import Block
 

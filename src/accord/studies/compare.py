@@ -253,18 +253,14 @@ def every_row(model: str, method: str) -> bool:
     return True
 
 
-def compare(
-    study: Study,
-    out: Path,
-    start: Start | None = None,
-    go_on: Callable[[], bool] = lambda: True,
-    wanted: Wanted = every_row,
-) -> dict[str, Any]:
-    """Run every cell that is wanted and not done yet, and summarise all that are done by now.
+def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, Any]:
+    """Run every cell that is not done yet and summarise."""
+    (results,) = run_cells([(study, out)], start)
+    return written(study, out, results)
 
-    No further cell is begun once ``go_on`` says no.
-    """
-    (results,) = run_cells([(study, out)], start, go_on, wanted)
+
+def written(study: Study, out: Path, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The summary of the cells that are done, tested and written down."""
     summary = summarise(results, study)
     if study.tested():
         _add_significance(summary, study, out / CELLS)
@@ -278,7 +274,10 @@ def run_cells(
     go_on: Callable[[], bool] = lambda: True,
     wanted: Wanted = every_row,
 ) -> list[list[dict[str, Any]]]:
-    """The results of each study's cells that are done by now, those of earlier runs among them."""
+    """Run every cell that is wanted and not done yet; the results of all of each study's that are done by now.
+
+    No further cell is begun once ``go_on`` says no.
+    """
     results: list[dict[Cell, dict[str, Any] | None]] = []
     todo: list[Job] = []
     for study, out in studies:
@@ -298,7 +297,7 @@ def run_cells(
         cells = list(places[id(job.study)])
         return start(job.cell.row, job.cell.seed, cells.index(job.cell) + 1, len(cells)) if start else None
 
-    for group in studies[0][0].groups(todo) if todo else []:
+    for group in todo[0].study.groups(todo) if todo else []:
         if not go_on():
             break
         group[0].study.run(group, [hook(job) for job in group], keep)

@@ -82,8 +82,7 @@ class LabelComparison(Study):
         """Those that can be trained as one stack, whatever their rows and noise; the others side by side."""
         parts: dict[str, list[Job]] = {}
         for job in jobs:
-            own = job.cell.method in (*USES_CLEAN_LABELS, ORACLE)  # inputs of its own
-            parts.setdefault("" if own else job.study.stack_words(job.cell) or "", []).append(job)
+            parts.setdefault(job.study.stack_words(job.cell) or "", []).append(job)
         return [
             part
             for words, own in parts.items()
@@ -94,7 +93,9 @@ class LabelComparison(Study):
         return resolve_device(make_classifier_settings(self.settings_of(self.models[0], "normal", 0)).device)
 
     def stack_words(self, cell: Cell) -> str | None:
-        """Words that cells share which can be trained as one stack."""
+        """Words that cells share which can be trained as one stack; None where they have inputs of their own."""
+        if cell.method in (*USES_CLEAN_LABELS, ORACLE):
+            return None
         return stack_of(make_classifier_settings(self.settings_of(*cell)), np.ndim(self.X) > 2)
 
     def validated_at_once(self) -> int:

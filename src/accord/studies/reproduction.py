@@ -14,8 +14,8 @@ from typing import Any
 from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.studies.compare import CELLS, Cell, Start, Study, Wanted, compare, every_row, run_cells
-from accord.studies.declared import STUDIES, Declared, Part
+from accord.studies.compare import CELLS, Cell, Start, Study, Wanted, every_row, run_cells, written
+from accord.studies.declared import Declared, Part
 from accord.studies.machines import machine
 from accord.studies.tuning import Standing, tuned_study
 from accord.training import Hook
@@ -68,10 +68,9 @@ def reproduce(
                 studies.append((part, part.study(root, seeds, device)))
             except MissingDataError as error:
                 missing[part.name] = {"missing": NOT_AT_HAND, "why": str(error)}
-        searched = _searched(studies, out, told, wanted, lambda n: _named(declared, n).study(root, seeds, device))
-        if searched:
-            run_cells(searched, told.cell, told.go_on, wanted)
-        summaries = [compare(study, place, told.cell, told.go_on, wanted) for study, place in searched]
+        searched = _searched(declared, studies, out, told, wanted, lambda part: part.study(root, seeds, device))
+        results = run_cells(searched, told.cell, told.go_on, wanted)
+        summaries = [written(*one, done) for one, done in zip(searched, results, strict=True)]
         outcome = _so_far(declared, out)  # what others have written by now
         for name, words in missing.items():
             outcome["parts"].setdefault(name, words)
@@ -96,12 +95,13 @@ def folder_of(part: Part) -> str:
     return part.name.replace(" ", "-")
 
 
-def _named(declared: Declared, name: str) -> Part:
-    return next(part for part in declared.parts if part.name == name)
-
-
 def _searched(
-    studies: list[tuple[Part, Study]], out: Path, told: Watching, wanted: Wanted, study_of: Callable[[str], Study]
+    declared: Declared,
+    studies: list[tuple[Part, Study]],
+    out: Path,
+    told: Watching,
+    wanted: Wanted,
+    study_of: Callable[[Part], Study],
 ) -> list[tuple[Study, Path]]:
     """The studies of parts that are trained together, with the settings found in the part where these are searched.
 
@@ -111,17 +111,17 @@ def _searched(
     if not studies or not studies[0][0].trials:
         return placed
     first = studies[0][0]
-    where = first.searched_in or first.name
-    leader = next((study for part, study in studies if part.name == where), None) or study_of(where)
+    where = next(part for part in declared.parts if part.name == (first.searched_in or first.name))
+    leader = next((study for part, study in studies if part is where), None) or study_of(where)
 
     def with_settings(lead: Any) -> list[tuple[Study, Path]]:
-        budget = f"{lead.budget} at {where}" if first.searched_in else lead.budget
+        budget = f"{lead.budget} at {where.name}" if first.searched_in else lead.budget
         found = {"tuned": lead.tuned, "budget": budget, "only_tuned": True}
         return [(replace(study, **found), place) for study, place in placed]  # pyright: ignore[reportArgumentType]
 
     lead = tuned_study(
         leader,
-        out / where.replace(" ", "-"),
+        out / folder_of(where),
         {"trials": first.trials, "seeds": 1, "sampler": first.sampler},
         told.search,
         told.trial,
@@ -136,7 +136,7 @@ def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
     """The outcome of an earlier run, whose parts stay until they are run again."""
     path = out / OUTCOME
     parts = read_json(path)["parts"] if path.is_file() else {}
-    known = {part.name for part in STUDIES.get(declared.name, declared).parts}
+    known = {part.name for part in declared.parts}
     kept = {name: one for name, one in parts.items() if name in known and "missing" not in one}
     return {"study": declared.name, "title": declared.title, "accord": __version__, "parts": kept}
 

@@ -18,8 +18,8 @@ Every input may have a leading dimension of runs, each with weights of its own: 
 Triton compiles a kernel at its first call for a shape, so, before CUDA graph capture, run each shape once.
 """
 
-# Triton may be missing, and what it makes of a function, pyright cannot see:
-# pyright: reportPossiblyUnboundVariable=false, reportIndexIssue=false
+# What Triton makes of a function, pyright cannot see:
+# pyright: reportIndexIssue=false
 
 from __future__ import annotations
 
@@ -28,11 +28,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-try:
-    import triton  # pyright: ignore[reportMissingImports]
-    import triton.language as tl  # pyright: ignore[reportMissingImports]
-except ImportError:  # as on a machine without CUDA
-    triton = None
+from accord.models.vision import conv_kernels as kernels
+from accord.models.vision.conv_kernels import runs_here
 
 
 class ConvTiles(NamedTuple):
@@ -75,198 +72,6 @@ WEIGHT_TILES_OF_MANY: dict[int, WeightTiles] = {
     32: WeightTiles(32, 34, True, True, 4, 3),
     64: WeightTiles(128, 2, False, False, 4, 3),
 }
-
-if triton is not None:
-
-    @triton.jit
-    def _tap(
-        ptr, pixel, row, column, live, DOWN: tl.constexpr, RIGHT: tl.constexpr,
-        C: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
-    ):  # fmt: skip
-        """The channels of each pixel's neighbour, nought outside the image: [pixels, C]."""
-        mask = live & (row + DOWN >= 0) & (row + DOWN < H) & (column + RIGHT >= 0) & (column + RIGHT < W)
-        offset = (pixel + (DOWN * W + RIGHT))[:, None] * C + tl.arange(0, C)[None, :]
-        return tl.load(ptr + offset, mask=mask[:, None], other=0.0)
-
-    @triton.jit
-    def _taps(ptr, pixel, row, column, live, DOWN: tl.constexpr, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr):
-        """The left neighbour, the one between and the right one, in the row `DOWN` below."""
-        left = _tap(ptr, pixel, row, column, live, DOWN, -1, C, H, W)
-        middle = _tap(ptr, pixel, row, column, live, DOWN, 0, C, H, W)
-        right = _tap(ptr, pixel, row, column, live, DOWN, 1, C, H, W)
-        return left, middle, right
-
-    @triton.jit
-    def _beside(ptr, pixel, column, live, C: tl.constexpr, W: tl.constexpr):
-        """Left neighbour, pixel, right neighbour and noughts, side by side: [pixels, 4 C].
-
-        The three lie one after another in memory, so a row of the block is one run of it.
-        """
-        lane = tl.arange(0, 4 * C)
-        at = column[:, None] + (lane // C - 1)[None, :]
-        mask = live[:, None] & (at >= 0) & (at < W) & (lane < 3 * C)[None, :]
-        return tl.load(ptr + ((pixel - 1)[:, None] * C + lane[None, :]), mask=mask, other=0.0)
-
-    @triton.jit
-    def _stacked(ptr, pixel, row, live, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr):
-        """Lower neighbour, pixel, upper neighbour and noughts, side by side: [pixels, 4 C]."""
-        lane = tl.arange(0, 4 * C)
-        down = 1 - lane // C
-        at = row[:, None] + down[None, :]
-        mask = live[:, None] & (at >= 0) & (at < H) & (lane < 3 * C)[None, :]
-        offset = (pixel[:, None] + (down * W)[None, :]) * C + (lane % C)[None, :]
-        return tl.load(ptr + offset, mask=mask, other=0.0)
-
-    @triton.jit
-    def _weights(
-        ptr, out, KH: tl.constexpr, KW: tl.constexpr, C: tl.constexpr,
-        S_IN: tl.constexpr, S_OUT: tl.constexpr, S_H: tl.constexpr, S_W: tl.constexpr, FLIP: tl.constexpr,
-    ):  # fmt: skip
-        """The weights of one tap: [C, out]."""
-        base = (2 - KH) * S_H + (2 - KW) * S_W if FLIP else KH * S_H + KW * S_W
-        return tl.load(ptr + (base + tl.arange(0, C)[:, None] * S_IN + out[None, :] * S_OUT))
-
-    @triton.jit
-    def _weights_beside(
-        ptr, out, KH: tl.constexpr, C: tl.constexpr,
-        S_IN: tl.constexpr, S_OUT: tl.constexpr, S_H: tl.constexpr, S_W: tl.constexpr, FLIP: tl.constexpr,
-    ):  # fmt: skip
-        """The weights of a row of taps, and noughts, one below another: [4 C, out]."""
-        lane = tl.arange(0, 4 * C)
-        kw = 2 - lane // C if FLIP else lane // C
-        base = (2 - KH) * S_H if FLIP else KH * S_H
-        offset = base + (kw * S_W + (lane % C) * S_IN)[:, None] + out[None, :] * S_OUT
-        # The padding must be read as nought: what lies there could be a NaN, and NaN × 0 is no nought.
-        return tl.load(ptr + offset, mask=(lane < 3 * C)[:, None], other=0.0)
-
-    @triton.jit
-    def _conv_kernel(
-        x, w, y, total,
-        H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,  # noqa: E741
-        S_IN: tl.constexpr, S_OUT: tl.constexpr, S_H: tl.constexpr, S_W: tl.constexpr, FLIP: tl.constexpr,
-        BLOCK: tl.constexpr, OUT: tl.constexpr, FUSE: tl.constexpr,
-    ):  # fmt: skip
-        """A block of pixels and a block of output channels of a run's convolution."""
-        run = tl.program_id(2).to(tl.int64)
-        x += run * total * C
-        y += run * total * O
-        w += run * (9 * C * O)
-        pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-        live = pixel < total
-        row, column = (pixel // W) % H, pixel % W
-        out = tl.program_id(1) * OUT + tl.arange(0, OUT)
-        acc = tl.zeros((BLOCK, OUT), tl.float32)
-        # Reads come before products: the compiler moves no read across the barriers that a product brings.
-        if FUSE:
-            a0 = _beside(x, pixel - W, column, live & (row > 0), C, W)
-            a1 = _beside(x, pixel, column, live, C, W)
-            a2 = _beside(x, pixel + W, column, live & (row < H - 1), C, W)
-            b0 = _weights_beside(w, out, 0, C, S_IN, S_OUT, S_H, S_W, FLIP)
-            b1 = _weights_beside(w, out, 1, C, S_IN, S_OUT, S_H, S_W, FLIP)
-            b2 = _weights_beside(w, out, 2, C, S_IN, S_OUT, S_H, S_W, FLIP)
-            acc = tl.dot(a0, b0, acc, input_precision="ieee")
-            acc = tl.dot(a1, b1, acc, input_precision="ieee")
-            acc = tl.dot(a2, b2, acc, input_precision="ieee")
-        else:
-            a0, a1, a2 = _taps(x, pixel, row, column, live, -1, C, H, W)
-            for kh in tl.static_range(3):
-                b0 = _weights(w, out, kh, 0, C, S_IN, S_OUT, S_H, S_W, FLIP)
-                b1 = _weights(w, out, kh, 1, C, S_IN, S_OUT, S_H, S_W, FLIP)
-                b2 = _weights(w, out, kh, 2, C, S_IN, S_OUT, S_H, S_W, FLIP)
-                c0, c1, c2 = a0, a1, a2
-                if kh < 2:  # the next row is on its way while this one is multiplied
-                    a0, a1, a2 = _taps(x, pixel, row, column, live, kh, C, H, W)
-                acc = tl.dot(c0, b0, acc, input_precision="ieee")
-                acc = tl.dot(c1, b1, acc, input_precision="ieee")
-                acc = tl.dot(c2, b2, acc, input_precision="ieee")
-        tl.store(y + (pixel[:, None] * O + out[None, :]), acc.to(y.dtype.element_ty), mask=live[:, None])
-
-    @triton.jit
-    def _grad_tile(grad, pixel, kh, live, C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, ROWS: tl.constexpr):
-        """The output's gradient, a row up or down by `kh`: [pixels, C], or [pixels, 4 C] for the three rows."""
-        row = (pixel // W) % H
-        if ROWS:
-            return _stacked(grad, pixel, row, live, C, H, W)
-        else:
-            at = row + 1 - kh
-            offset = (pixel + (1 - kh) * W)[:, None] * C + tl.arange(0, C)[None, :]
-            return tl.load(grad + offset, mask=(live & (at >= 0) & (at < H))[:, None], other=0.0)
-
-    @triton.jit
-    def _input_tile(x, pixel, kw, live, C: tl.constexpr, W: tl.constexpr, COLUMNS: tl.constexpr):
-        """The input, a column left or right by `kw`: [pixels, C], or [pixels, 4 C] for the three columns."""
-        column = pixel % W
-        if COLUMNS:
-            return _beside(x, pixel, column, live, C, W)
-        else:
-            at = column + kw - 1
-            offset = (pixel + kw - 1)[:, None] * C + tl.arange(0, C)[None, :]
-            return tl.load(x + offset, mask=(live & (at >= 0) & (at < W))[:, None], other=0.0)
-
-    @triton.jit
-    def _weight_kernel(
-        grad, x, part, total, programs,
-        H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,  # noqa: E741
-        STEPS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
-    ):  # fmt: skip
-        """A program's share of a run's weight gradient, laid out as the weights are in channels-last memory.
-
-        The weight at (kh, kw) meets the input at a pixel's column + kw - 1 and the output's gradient at its row
-        + 1 - kh: shifting the one along columns and the other along rows takes all nine taps in one product.
-        """
-        M: tl.constexpr = 4 * O if ROWS else O
-        N: tl.constexpr = 4 * C if COLUMNS else C
-        kh, kw = tl.program_id(1), tl.program_id(2)
-        run = (tl.program_id(0) // programs).to(tl.int64)
-        grad += run * total * O
-        x += run * total * C
-        first = tl.program_id(0) % programs * (STEPS * BLOCK)
-        end = tl.minimum(first + STEPS * BLOCK, total)
-        pixel = first + tl.arange(0, BLOCK)
-        acc = tl.zeros((M, N), tl.float32)
-        if AHEAD:
-            a = _grad_tile(grad, pixel, kh, pixel < end, O, H, W, ROWS)
-            b = _input_tile(x, pixel, kw, pixel < end, C, W, COLUMNS)
-            for _ in range(STEPS):
-                pixel += BLOCK
-                next_a = _grad_tile(grad, pixel, kh, pixel < end, O, H, W, ROWS)
-                next_b = _input_tile(x, pixel, kw, pixel < end, C, W, COLUMNS)
-                acc = tl.dot(tl.trans(a), b, acc, input_precision="ieee")
-                a, b = next_a, next_b
-        else:
-            for _ in range(STEPS):
-                a = _grad_tile(grad, pixel, kh, pixel < end, O, H, W, ROWS)
-                b = _input_tile(x, pixel, kw, pixel < end, C, W, COLUMNS)
-                acc = tl.dot(tl.trans(a), b, acc, input_precision="ieee")
-                pixel += BLOCK
-        m, n = tl.arange(0, M), tl.arange(0, N)
-        # A row of the product is (kh, o), a column (kw, c); without fusion the program's own tap comes instead.
-        m_offset = (m % O) * (9 * C) + (m // O if ROWS else kh) * (3 * C)
-        n_offset = n if COLUMNS else kw * C + n
-        mask = (m < 3 * O)[:, None] & (n < 3 * C)[None, :]
-        base = part + tl.program_id(0) * (9 * C * O)
-        tl.store(base + (m_offset[:, None] + n_offset[None, :]), acc, mask=mask)
-
-    @triton.jit
-    def _sum_kernel(part, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-        """Sums over a run's rows, in an order fixed by the block's shape."""
-        part += tl.program_id(1) * rows * columns
-        out += tl.program_id(1) * columns
-        row = tl.arange(0, ROWS)
-        column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
-        mask = (row < rows)[:, None] & (column < columns)[None, :]
-        block = tl.load(part + (row[:, None] * columns + column[None, :]), mask=mask, other=0.0)
-        tl.store(out + column, tl.sum(block, 0).to(out.dtype.element_ty), mask=column < columns)
-
-
-def runs_here(x: Tensor) -> bool:
-    """Whether the kernels can take images of this type where they are."""
-    return (
-        triton is not None
-        and x.is_cuda
-        and x.dtype == torch.bfloat16
-        and x.device.index == torch.cuda.current_device()  # where Triton launches
-    )
 
 
 def available(x: Tensor, weight: Tensor, stride: int) -> bool:
@@ -315,7 +120,7 @@ def conv(x: Tensor, weight: Tensor, tiles: ConvTiles, flip: bool = False) -> Ten
     y = x.new_empty((*pixels.shape[:-1], outs))
     total, out = pixels.numel() // (runs * ins), min(tiles.out, outs)
     grid = (-(-total // tiles.block), outs // out, runs)
-    _conv_kernel[grid](
+    kernels.conv_kernel[grid](
         pixels, weight, y, total, h, w, ins, outs, s_in, s_out, *weight.stride()[-2:], flip,
         tiles.block, out, tiles.fuse, num_warps=tiles.warps, num_stages=1,
     )  # fmt: skip
@@ -331,7 +136,7 @@ def weight_gradient(grad: Tensor, x: Tensor, tiles: WeightTiles) -> Tensor:
     steps = -(-blocks // tiles.programs)
     programs = -(-blocks // steps)
     part = x.new_empty((runs, programs, o * 9 * c), dtype=torch.float32)
-    _weight_kernel[runs * programs, 1 if tiles.rows else 3, 1 if tiles.columns else 3](
+    kernels.weight_kernel[runs * programs, 1 if tiles.rows else 3, 1 if tiles.columns else 3](
         _in_memory(grad), _in_memory(x), part, total, programs, h, w, c, o, steps,
         tiles.block, tiles.rows, tiles.columns, tiles.stages == 1, num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
@@ -339,7 +144,7 @@ def weight_gradient(grad: Tensor, x: Tensor, tiles: WeightTiles) -> Tensor:
     rows = 1 << (programs - 1).bit_length()
     columns = max(8, min(128, 4096 // rows))
     size = o * 9 * c
-    _sum_kernel[-(-size // columns), runs](part, out, programs, size, rows, columns, num_warps=4)
+    kernels.sum_kernel[-(-size // columns), runs](part, out, programs, size, rows, columns, num_warps=4)
     return out.movedim(-1, -3)
 
 

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from accord.models.vision.narrow_conv import runs_here
+from accord.models.vision.conv_kernels import runs_here
 
 try:
     import triton  # pyright: ignore[reportMissingImports]
