@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from accord.models.vision import norm_relu as module
 from accord.models.vision.norm_relu import Averages, norm_relu
@@ -99,6 +101,46 @@ def test_the_kernels_agree(shape: tuple[int, ...], with_added: bool, monkeypatch
     close(ours, one_by_one(g, with_added, True))
     for first, second in zip(ours, together(g, with_added, True), strict=True):
         assert torch.equal(first, second)
+
+
+def tangents(g: dict[str, Tensor], with_added: bool, names: Sequence[str], layers: Any) -> list[Tensor]:
+    """What comes out, and how it moves along random directions of these inputs."""
+    with torch.no_grad(), forward_ad.dual_level():
+        own = {name: value.clone() for name, value in g.items()}
+        for k, name in enumerate(names):
+            own[name] = forward_ad.make_dual(own[name], given(g["x"].shape[1:], seed=k + 1)[name])
+        y, tangent = forward_ad.unpack_dual(layers(own, with_added))
+        return [y, tangent]
+
+
+def _layers(own: dict[str, Tensor], with_added: bool) -> Tensor:
+    """The layers it replaces, run by run."""
+    each = []
+    for run in range(RUNS):
+        x, mean, var, weight, bias = (own[name][run] for name in ("x", "mean", "var", "weight", "bias"))
+        y = F.batch_norm(x, mean, var, weight, bias, True, 0.1, 1e-5)
+        each.append(F.relu(y + own["added"][run] if with_added else y))
+    return torch.stack(each)
+
+
+def _as_one(own: dict[str, Tensor], with_added: bool) -> Tensor:
+    averages = Averages(own["mean"], own["var"])
+    added = _last(own["added"]) if with_added else None
+    return _first(norm_relu(_last(own["x"]), own["weight"], own["bias"], averages, added, learning=True))
+
+
+@kernels
+@pytest.mark.parametrize("with_added", [False, True])
+@pytest.mark.parametrize("names", [("x", "weight", "bias", "added"), ("weight",), ("x",)], ids=str)
+def test_the_kernels_agree_in_forward_mode(
+    names: tuple[str, ...], with_added: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    g = given(SHAPES[3])
+    theirs = tangents(g, with_added, names, _layers)
+    monkeypatch.setattr(module, "runs_here", lambda x: True)
+    monkeypatch.setattr(module, "PROGRAMS", 5)
+    monkeypatch.setattr(module, "TILE", 512)
+    close(tangents(g, with_added, names, _as_one), theirs)
 
 
 @kernels

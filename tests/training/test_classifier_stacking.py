@@ -43,18 +43,23 @@ def noisy(labels: np.ndarray, seed: int) -> np.ndarray:
     return np.where(rng.random(len(labels)) < 0.3, rng.integers(0, 3, len(labels)), labels)
 
 
-@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "deca", "deca-p"])
+def trusted(X: np.ndarray, y: np.ndarray, method: str) -> list[Any]:
+    """Clean examples of each run, for the method that asks for some."""
+    return [(X[k::7][:13], y[k::7][:13]) if method == "mw-net" else None for k in range(3)]
+
+
+@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "mw-net", "deca", "deca-p"])
 @pytest.mark.parametrize("more", [{}, {"optimiser": "adam", "expectation": "full", "patience": 1}])
 def test_a_classifier_in_a_stack_is_the_one_alone(method: str, more: dict[str, Any]) -> None:
     X, y = examples()
-    labels = [noisy(y, seed) for seed in range(3)]
+    labels, clean = [noisy(y, seed) for seed in range(3)], trusted(X, y, method)
     stacked = classifiers(method=method, **more)
     if "optimiser" in more:
         stacked = [clf.set_params(learning_rate=0.003) for clf in stacked]
     assert can_stack(stacked, False)
-    fit_together(stacked, [X] * 3, labels, watch=(X, y))
-    for clf, own in zip(stacked, labels, strict=True):
-        alone = Classifier(**clf.get_params()).fit(X, own, watch=(X, y))
+    fit_together(stacked, [X] * 3, labels, clean=clean, watch=(X, y))
+    for clf, own, few in zip(stacked, labels, clean, strict=True):
+        alone = Classifier(**clf.get_params()).fit(X, own, clean=few, watch=(X, y))
         assert [(r["phase"], r["epoch"], r["is_best"]) for r in clf.history_] == [
             (r["phase"], r["epoch"], r["is_best"]) for r in alone.history_
         ]
@@ -73,7 +78,33 @@ def test_small_images_are_stacked_too() -> None:
         assert torch.allclose(weights(clf), weights(one.fit(X, y)), rtol=1e-2, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "deca-p"])
+def test_runs_with_inputs_of_their_own_are_stacked() -> None:
+    X, y = examples()
+    made = classifiers(method="mw-net", weight_rate=0.01)
+    others = [np.roll(X, k, 0) + np.float32(k) for k in range(3)]
+    labels, clean = [noisy(np.roll(y, k), k) for k in range(3)], trusted(X, y, "mw-net")
+    assert fitting._stacks_among(made, others, labels) == [[0, 1, 2]]
+    fit_together(made, others, labels, clean=clean)
+    for clf, own, given, few in zip(made, others, labels, clean, strict=True):
+        alone = Classifier(**clf.get_params()).fit(own, given, clean=few)
+        assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=1e-4)
+        assert np.allclose(clf.label_quality_, alone.label_quality_, atol=1e-3)
+        chosen = [one.metrics_["validation"]["training"] for one in (clf, alone)]
+        assert len({(own["epoch"], own["accuracy"]) for own in chosen}) == 1
+
+
+def test_inputs_of_their_own_are_not_laid_end_to_end_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = examples()
+    others = [X, X.copy(), X.copy()]
+    with monkeypatch.context() as scant:
+        scant.setattr(fitting, "at_once", lambda *_: 16)
+        scant.setattr(fitting, "free_memory", lambda _: 4 * X.nbytes)
+        apart = fit_together(classifiers(method="normal"), others, [y] * 3)
+    for clf, one in zip(apart, classifiers(method="normal"), strict=True):
+        assert torch.equal(weights(clf), weights(one.fit(X, y)))
+
+
+@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "mw-net", "deca-p"])
 def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The norms' averages too, with crops and flips, and a last batch that is shorter."""
     monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
@@ -83,10 +114,10 @@ def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: 
     more["learning_rate"] = 1e-3  # else rounding decides which examples ITLM keeps
     stacked = classifiers(**more)
     assert can_stack(stacked, True)
-    labels = [noisy(y, seed) for seed in range(3)]
-    fit_together(stacked, [X] * 3, labels, watch=(X, y))
-    for clf, own in zip(stacked, labels, strict=True):
-        alone = Classifier(**clf.get_params()).fit(X, own, watch=(X, y))
+    labels, clean = [noisy(y, seed) for seed in range(3)], trusted(X, y, method)
+    fit_together(stacked, [X] * 3, labels, clean=clean, watch=(X, y))
+    for clf, own, few in zip(stacked, labels, clean, strict=True):
+        alone = Classifier(**clf.get_params()).fit(X, own, clean=few, watch=(X, y))
         for ours, theirs in zip(clf.history_, alone.history_, strict=True):
             assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
         assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=2e-3)
@@ -122,7 +153,7 @@ def test_those_that_are_alike_are_stacked_among_others() -> None:
     kinds = ["normal", "itlm", "normal", "mw-net", "itlm"]
     made = [Classifier(**QUICK, method=m, seed=k) for k, m in enumerate(kinds)]
     assert fitting._stacks_among(made, [X] * 5, [y] * 5) == [[0, 2], [1, 4], [3]]
-    assert fitting._stacks_among(made, [X, X, X.copy(), X, X], [y] * 5) == [[0], [1, 4], [2], [3]]
+    assert fitting._stacks_among(made, [X, X, X.copy(), X, X[1:]], [y] * 5) == [[0, 2], [1], [3], [4]]
     many = [Classifier(**QUICK, seed=k) for k in range(20)]
     assert [len(part) for part in fitting._stacks_among(many, [X] * 20, [y] * 20)] == [16, 4]
     done: list[int] = []
@@ -191,18 +222,18 @@ def test_a_search_trains_its_trials_together() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("method", ["normal", "deca-p"])
+@pytest.mark.parametrize("method", ["normal", "mw-net", "deca-p"])
 def test_a_recorded_stack_is_the_classifier_alone_and_the_same_bytes_twice(method: str) -> None:
     X, y = examples()
-    more = {"method": method, "precision": "float32"}
-    first, again = (fit_together(classifiers("cuda", **more), [X] * 3, [y] * 3) for _ in range(2))
-    for clf, twin, alone in zip(first, again, classifiers("cuda", **more), strict=True):
+    more, clean = {"method": method, "precision": "float32"}, trusted(X, y, method)
+    first, again = (fit_together(classifiers("cuda", **more), [X] * 3, [y] * 3, clean=clean) for _ in range(2))
+    for clf, twin, alone, few in zip(first, again, classifiers("cuda", **more), clean, strict=True):
         assert torch.equal(weights(clf), weights(twin))
-        assert torch.allclose(weights(clf), weights(alone.fit(X, y)), rtol=1e-2, atol=1e-3)
+        assert torch.allclose(weights(clf), weights(alone.fit(X, y, clean=few)), rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "deca-p"])
+@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "mw-net", "deca-p"])
 def test_a_recorded_stack_of_residual_networks_learns_as_each_alone_does(method: str) -> None:
     """In bfloat16 runs drift apart after some steps, but two stacks are the same bytes."""
     X, y = examples((16, 16, 3))
@@ -210,10 +241,11 @@ def test_a_recorded_stack_of_residual_networks_learns_as_each_alone_does(method:
     more: dict[str, Any] = {"model": "resnet32", "method": method, "augment": "crop-flip", "epochs": 2, "rounds": 2}
     more["learning_rate"] = 1e-3
     assert can_stack(classifiers("cuda", **more), True)
-    first, again = (fit_together(classifiers("cuda", **more), [X] * 3, [y] * 3) for _ in range(2))
-    for clf, twin, alone in zip(first, again, classifiers("cuda", **more), strict=True):
+    clean = trusted(X, y, method)
+    first, again = (fit_together(classifiers("cuda", **more), [X] * 3, [y] * 3, clean=clean) for _ in range(2))
+    for clf, twin, alone, few in zip(first, again, classifiers("cuda", **more), clean, strict=True):
         assert torch.equal(weights(clf), weights(twin))
-        alone.fit(X, y)
+        alone.fit(X, y, clean=few)
         for ours, theirs in zip(clf.history_, alone.history_, strict=True):
             assert ours["loss"] == pytest.approx(theirs["loss"], rel=0.02)
         apart = (weights(clf) - weights(alone)).norm() / weights(alone).norm()

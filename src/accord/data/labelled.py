@@ -32,6 +32,15 @@ def autocast(device: torch.device, precision: torch.dtype) -> AbstractContextMan
     return torch.autocast(device.type, precision)
 
 
+def logits_with(
+    network: nn.Module, parameters: dict[str, Tensor], inputs: Tensor, precision: torch.dtype
+) -> Tensor:
+    """The logits a network, or a stack of them, would give with other parameters; its buffers are left alone."""
+    buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
+    with autocast(inputs.device, precision):
+        return functional_call(network, {**parameters, **buffers}, (inputs,)).float()
+
+
 @dataclass
 class LabelledBatch:
     """Inputs as networks take them, and their given labels."""
@@ -70,9 +79,7 @@ class LabelledBatch:
 
     def logits_with(self, network: nn.Module, parameters: dict[str, Tensor]) -> Tensor:
         """The logits a network would give with other parameters; its running averages are left alone."""
-        buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
-        with autocast(self.inputs.device, self.precision):
-            return functional_call(network, {**parameters, **buffers}, (self.inputs,)).float()
+        return logits_with(network, parameters, self.inputs, self.precision)
 
     @torch.no_grad()
     def frozen_logits(self, network: nn.Module) -> Tensor:

@@ -6,17 +6,18 @@ All runs have as many examples, so that their batches have one length.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.data.augmentation import Draws
 from accord.data.chunks import PartsChunk
-from accord.data.labelled import BLOCK, LabelledData, autocast
+from accord.data.labelled import BLOCK, LabelledData, autocast, logits_with
 
 PIXELS = 1 << 23
 """Most pixels of a run that are looked at together without gradients."""
@@ -64,6 +65,10 @@ class StackedLabelledBatch:
             self._outputs[network] = features.float(), logits.float()
         return self._outputs[network]
 
+    def logits_with(self, network: nn.Module, parameters: dict[str, Tensor]) -> Tensor:
+        """The logits that networks would give with other parameters; their running averages are left alone."""
+        return logits_with(network, parameters, self._inputs, self.of.precision)
+
     @torch.no_grad()
     def frozen_logits(self, network: nn.Module) -> Tensor:
         return self.logits(network)
@@ -73,15 +78,36 @@ class StackedLabelledBatch:
         return losses.mean(1)
 
 
+def on_shared_inputs(each: Sequence[LabelledData]) -> list[LabelledData]:
+    """The same sets on inputs that all share: unlike ones are laid end to end."""
+    distinct = {id(data.inputs): data.inputs for data in each}
+    if len(distinct) == 1:
+        return list(each)
+    starts, length = dict[int, int](), 0
+    for key, inputs in distinct.items():
+        starts[key], length = length, length + len(inputs)
+    whole = torch.cat(list(distinct.values()))
+    moved = []
+    for data in each:
+        start = starts[id(data.inputs)]
+        moved.append(replace(data, inputs=whole, rows=data.rows + start, labels=F.pad(data.labels, (start, 0))))
+    return moved
+
+
 class StackedLabels:
     """The training or validation sets of R runs, on inputs that they share."""
 
     def __init__(self, each: Sequence[LabelledData]) -> None:
+        self._take(each)
+
+    def _take(self, each: Sequence[LabelledData]) -> None:
         self.each = each
         self.inputs, self.precision = each[0].inputs, each[0].precision
         spread = (len(each), 1, *[1] * (self.inputs.dim() - 2), -1)
         self._mean = torch.stack([data.scaling.mean for data in each]).view(spread)
         self._std = torch.stack([data.scaling.std for data in each]).view(spread)
+        self._round: tuple[Tensor, Tensor] | None = None
+        """Rows and labels of every run, to walk round."""
 
     def __len__(self) -> int:
         """Examples of a run."""
@@ -117,6 +143,19 @@ class StackedLabels:
         size = min(BLOCK, PIXELS // pixels) if self.inputs.is_cuda else BLOCK // len(self.each)
         size = min(len(self), max(1, size))
         yield from self._cut([data.rows for data in self.each], size).batches()
+
+    def at(self, step: int | Tensor, size: int) -> StackedLabelledBatch:
+        """Batches that walk round and round the rows of every run: the same for the same step."""
+        if self._round is None:
+            labels = [data.labels[data.rows] for data in self.each]
+            self._round = torch.stack([data.rows for data in self.each]), torch.stack(labels)
+        places = (torch.arange(size, device=self.inputs.device) + step * size) % len(self)
+        rows, labels = (part.index_select(1, places) for part in self._round)
+        return StackedLabelledBatch(rows, labels, self)
+
+    def keep(self, runs: Tensor) -> None:
+        """Go on with these runs alone."""
+        self._take([self.each[r] for r in runs.tolist()])
 
     def _cut(
         self, rows: Sequence[Tensor], size: int, draws: Sequence[Draws] = ()

@@ -59,6 +59,8 @@ class Prepared(NamedTuple):
     data: LabelledData
     valid: LabelledData | None
     watched: LabelledData | None
+    trusted: LabelledData | None
+    """Clean examples."""
     build: Networks
 
 
@@ -136,8 +138,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         ``resident`` is the same examples on the device already, shared by several runs.
         """
         settings, taken = self.settings, self.prepare(X, y, clean=clean, watch=watch, resident=resident)
-        trusted = None if clean is None else self._other(clean)
-        self._phases = settings.make_method(len(self.classes_), self._auxiliary(), trusted).phases(taken.build)
+        method = settings.make_method(len(self.classes_), self._auxiliary(), taken.trusted)
+        self._phases = method.phases(taken.build)
         valid, watched = taken.valid, taken.watched
         return training(
             self._phases,
@@ -188,8 +190,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         build = self._networks(alone)
         build.check(self._auxiliary() if settings.method == "deca" else None)
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(self._device))
-        watched = None if watch is None else self._other(watch)
-        return Prepared(inputs, data, valid if held.any() else None, watched, build)
+        watched, trusted = (None if given is None else self._other(given) for given in (watch, clean))
+        return Prepared(inputs, data, valid if held.any() else None, watched, trusted, build)
 
     def _take(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
         """Checked inputs and class numbers; learns the shape, the classes and the model's name."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.data.labelled import BLOCK
+from accord.data.labelled_stack import StackedLabels, on_shared_inputs
 from accord.errors import AccordError, DataError
 from accord.estimators.classifier import TABLE_ADVICE, Classifier, Prepared
 from accord.estimators.classifier_settings import ClassifierSettings
@@ -30,7 +31,7 @@ from accord.training.stacking import StackedRun, train_stacked
 
 MAY_DIFFER = frozenset({"seed", "learning_rate", "weight_decay", "c1", "c2", "alpha"})
 """Settings in which the runs of a stack may differ."""
-STACKED_METHODS = ("normal", "ensemble", "itlm", "deca", "deca-p")
+STACKED_METHODS = ("normal", "ensemble", "itlm", "mw-net", "deca", "deca-p")
 """Methods whose loss is the same for one run and for many."""
 STACKED_ON = {"mlp": ("cpu", "cuda"), "resnet32": ("cuda",)}
 """Which models are trained as stacks, and on which devices that is faster."""
@@ -40,6 +41,8 @@ MOST = {("mlp", "cpu"): 16, ("mlp", "cuda"): 64, ("resnet32", "cuda"): 16}
 """Most runs of a stack: beyond them nothing is gained."""
 PIXEL_BYTES = 3_000, 150
 """Memory that ResNet-32 takes for a pixel of an example, in training and when it is asked."""
+PASSES = {"mw-net": 3}
+"""How many times as much a method holds in a step as a plain pass."""
 
 
 def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int) -> int:
@@ -53,7 +56,8 @@ def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int) ->
         inner = settings.batch_size * (example + 8 * WIDTH + classes * WIDTH)
         taken = 4 * (2 * inner + 12 * WIDTH * (example + 3 * WIDTH))
     else:
-        taken = int(np.prod(shape[:2])) * (PIXEL_BYTES[0] * settings.batch_size + PIXEL_BYTES[1] * BLOCK)
+        step = PASSES.get(settings.method, 1) * PIXEL_BYTES[0] * settings.batch_size
+        taken = int(np.prod(shape[:2])) * (step + PIXEL_BYTES[1] * BLOCK)
     return int(max(1, min(MOST.get((model, device.type), 1), SHARE * free_memory(device) // taken)))
 
 
@@ -107,11 +111,10 @@ def fit_together(
 ) -> list[Classifier]:
     """Fit several classifiers at once, each on inputs and labels of its own.
 
-    Perceptrons, and on a GPU ResNet-32, on the same inputs are trained as one stack where they are alike (see
-    `can_stack`). Others on a GPU run side by side, each on a stream of its own; elsewhere they take turns. Inputs
-    that are the same object are held once. A run gives what it would give alone. ``fitted`` is told of each as it
-    is ready; where one cannot be trained, the others are, and ``failed`` is told of it, or its error is raised at
-    the end.
+    Perceptrons, and on a GPU ResNet-32, are trained as one stack where they are alike (see `can_stack`). Others on
+    a GPU run side by side, each on a stream of its own; elsewhere they take turns. Inputs that are the same object
+    are held once. A run gives what it would give alone. ``fitted`` is told of each as it is ready; where one cannot
+    be trained, the others are, and ``failed`` is told of it, or its error is raised at the end.
     """
     counts = {len(given) for given in (classifiers, inputs, labels, clean, hooks) if given is not None}
     if counts != {len(classifiers)} or not classifiers:
@@ -132,7 +135,7 @@ def fit_together(
         try:
             if len(part) < 2:
                 raise StackError("One run alone is no stack.")
-            _fit_stacked(part, classifiers, inputs[part[0]], labels, watch, held, told, fitted, errors)
+            _fit_stacked(part, classifiers, inputs, labels, extra, watch, held, told, fitted, errors)
         except StackError:  # their training parts differ in what a stack must share
             others += part
     for first in range(0, len(others), beside(device)):
@@ -161,7 +164,7 @@ def _stacks_among(
     parts: dict[Any, list[int]] = {}
     for k, (clf, X) in enumerate(zip(classifiers, inputs, strict=True)):
         words = stack_of(clf.settings, not is_table(X)) if isinstance(clf.model, str) else None
-        parts.setdefault((k,) if words is None else (words, id(X)), []).append(k)
+        parts.setdefault((k,) if words is None else (words, np.shape(X)), []).append(k)
     stacks = []
     for part in parts.values():
         shape, classes = np.shape(inputs[part[0]])[1:], len(np.unique(labels[part[0]]))
@@ -180,8 +183,9 @@ def _tell(errors: dict[int, AccordError], failed: Failed | None) -> None:
 def _fit_stacked(
     part: Sequence[int],
     classifiers: Sequence[Classifier],
-    X: Any,
+    inputs: Sequence[Any],
     labels: Sequence[Any],
+    clean: Sequence[tuple[Any, Any] | None],
     watch: tuple[Any, Any] | None,
     held: dict[int, Tensor],
     hooks: Sequence[Hook | None],
@@ -189,18 +193,24 @@ def _fit_stacked(
     errors: dict[int, AccordError],
 ) -> None:
     """Train those of one part as a stack; what went wrong with one of them goes into ``errors``."""
-    own, resident = [classifiers[k] for k in part], held[id(X)]
-    taken = [
-        clf.prepare(X, labels[k], watch=watch if k == part[0] else None, resident=resident)
-        for clf, k in zip(own, part, strict=True)
-    ]
+    own, device = [classifiers[k] for k in part], held[id(inputs[part[0]])].device
+    apart = {id(inputs[k]): held[id(inputs[k])].nbytes for k in part}
+    if len(apart) > 1 and sum(apart.values()) > SHARE * free_memory(device):
+        raise StackError("There is no room to lay the inputs of these runs end to end.")
+    taken = []
+    for clf, k in zip(own, part, strict=True):
+        seen = {"clean": clean[k], "watch": watch if k == part[0] else None, "resident": held[id(inputs[k])]}
+        taken.append(clf.prepare(inputs[k], labels[k], **seen))
     _refuse_apart(own, taken)
     first, size = own[0].settings, len(own[0].classes_)
-    model = _stackable(first, not is_table(X)) or "mlp"
+    model = _stackable(first, not is_table(inputs[part[0]])) or "mlp"
+    sets = on_shared_inputs([one.data for one in taken] + [one.valid for one in taken if one.valid is not None])
     runs = []
-    for k, clf, one in zip(part, own, taken, strict=True):
+    for place, (k, clf, one) in enumerate(zip(part, own, taken, strict=True)):
+        valid = None if one.valid is None else sets[len(taken) + place]
         watched = taken[0].watched and replace(taken[0].watched, scaling=one.data.scaling)
-        runs.append(StackedRun(clf.settings.training_options(model), one.data, one.valid, hooks[k], watched))
+        runs.append(StackedRun(clf.settings.training_options(model), sets[place], valid, hooks[k], watched))
+    trusted = [one.trusted for one in taken if one.trusted is not None]
     stacks: list[Stack] = []
 
     def build(role: str, model: str | None = None) -> nn.Module:
@@ -208,10 +218,14 @@ def _fit_stacked(
         return stacks[-1]
 
     settings = {
-        name: _per_run([float(getattr(c.settings, name)) for c in own], resident.device)
-        for name in ("c1", "c2", "alpha")
+        name: _per_run([float(getattr(c.settings, name)) for c in own], device) for name in ("c1", "c2", "alpha")
     }
-    method = first.make_method(size, model, denoising=replace(first.denoising(size), **settings))
+    method = first.make_method(
+        size,
+        model,
+        StackedLabels(on_shared_inputs(trusted)) if trusted else None,
+        replace(first.denoising(size), **settings),
+    )
     phases = method.phases(build)
     changing = [value for value in settings.values() if isinstance(value, PerRun)]
     train_stacked(phases, stacks, changing, runs, Labels())
@@ -234,7 +248,7 @@ def _per_run(values: list[float], device: torch.device) -> float | PerRun:
 def _refuse_apart(classifiers: Sequence[Classifier], taken: Sequence[Prepared]) -> None:
     """Runs with unlike numbers of examples, or who know different classes, are not one stack."""
     size = classifiers[0].settings.batch_size
-    numbers = {(len(own.data), own.valid is None) for own in taken}
+    numbers = {(len(own.data), own.valid is None, own.trusted and len(own.trusted)) for own in taken}
     classes = {tuple(clf.classes_) for clf in classifiers}
     if len(numbers) > 1 or len(classes) > 1 or len(taken[0].data) < size:
         raise StackError("The training parts of these runs differ in size or classes.")

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from accord.errors import SettingError, first_line, nearest
-from accord.methods.mw_net import WeightNet
 from accord.models import CLASSIFIERS, FeatureModel, NoiseModel, Wrapped
+from accord.models.weight_net import WeightNet
 from accord.training import seeded
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import jvp
+from torch.autograd import forward_ad
 
 from accord.methods.base import Build, Clock, Phase, optimiser_tensors, restore_optimiser
 from accord.methods.normal import OneTarget
@@ -22,22 +22,12 @@ RATE, DECAY = 1e-3, 1e-4
 """The published step size and weight decay of the weight network (Adam)."""
 
 
-class WeightNet(nn.Module):
-    """1-100-1: the weight, between 0 and 1, of an example by its loss."""
-
-    def __init__(self, hidden: int = 100) -> None:
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(1, hidden), nn.ReLU(), nn.Linear(hidden, 1))
-
-    def forward(self, losses: Tensor) -> Tensor:
-        return torch.sigmoid(self.layers(losses[:, None])).squeeze(1)
-
-
 @dataclass(frozen=True)
-class _Moments:
-    """The moments of the weight network's own optimiser."""
+class _Meta:
+    """The weight network's own optimiser, whose moments are remembered, and what it learns from."""
 
     adam: torch.optim.Adam
+    clean: Any
 
     def state(self) -> dict[str, Tensor]:
         return optimiser_tensors(self.adam)
@@ -46,7 +36,10 @@ class _Moments:
         restore_optimiser(self.adam, state)
 
     def keep(self, runs: Tensor) -> None:
-        raise NotImplementedError("MW-Net is not trained in stacks")
+        self.clean.keep(runs)
+        for moments in self.adam.state.values():
+            for name, value in moments.items():
+                moments[name] = value.index_select(0, runs) if value.dim() else value
 
 
 @dataclass(frozen=True)
@@ -67,11 +60,11 @@ class MWNet(OneTarget):
             self._learn_weights(target, weigh, meta, batch, losses, clock)
             with torch.no_grad():
                 weights = weigh(losses)
-            return (weights * losses).mean()
+            return batch.mean(weights * losses)
 
         # The weight network has an optimiser of its own: the loop finds no gradient on it and leaves it alone.
         networks = {"target": target, "weight": weigh}
-        memory = _Moments(meta)
+        memory = _Meta(meta, self.clean)
         return [Phase("training", networks, target="target", loss=loss, kept=("target", "weight"), memory=memory)]
 
     def _learn_weights(
@@ -81,22 +74,26 @@ class MWNet(OneTarget):
         observed = losses.detach()
         with torch.no_grad():
             first = weigh(observed)
-        slope = torch.autograd.grad((first * losses).mean(), parameters, retain_graph=True)
+        slope = torch.autograd.grad(batch.mean(first * losses).sum(), parameters, retain_graph=True)
         with torch.no_grad():
-            ahead = [p - clock.rate * g for p, g in zip(parameters, slope, strict=True)]
+            ahead = [p - _of_runs(clock.rate, p) * g for p, g in zip(parameters, slope, strict=True)]
         ahead = [p.requires_grad_() for p in ahead]
         clean = self.clean.at(clock.step, len(batch))
         there = self.objective.cross_entropy(
             clean.logits_with(target, dict(zip(names, ahead, strict=True))), clean.labels
         )
-        direction = torch.autograd.grad(there.mean(), ahead)
-
-        def losses_at(*values: Tensor) -> Tensor:
-            f = batch.logits_with(target, dict(zip(names, values, strict=True)))
-            return self.objective.cross_entropy(f, batch.labels)
-
-        here = tuple(p.detach() for p in parameters)
-        along = jvp(losses_at, here, direction)[1]
-        (-clock.rate * (along.detach() * weigh(observed)).mean()).backward()
+        direction = torch.autograd.grad(clean.mean(there).sum(), ahead)
+        with torch.no_grad(), forward_ad.dual_level():
+            moving = [forward_ad.make_dual(p.detach(), v) for p, v in zip(parameters, direction, strict=True)]
+            f = batch.logits_with(target, dict(zip(names, moving, strict=True)))
+            along = forward_ad.unpack_dual(self.objective.cross_entropy(f, batch.labels)).tangent
+        (-clock.rate * batch.mean(along * weigh(observed))).sum().backward()
         meta.step()
         meta.zero_grad()
+
+
+def _of_runs(rate: float | Tensor, parameter: Tensor) -> float | Tensor:
+    """The rate; of a stack, each run's own, to go with (R, …)."""
+    if not isinstance(rate, Tensor) or not rate.dim():
+        return rate
+    return rate.view(-1, *[1] * (parameter.dim() - 1))

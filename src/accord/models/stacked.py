@@ -18,8 +18,9 @@ from accord.models.neumf import NeuMF
 from accord.models.noise_model import NoiseModel
 from accord.models.pairwise import FactorModel, pair_logits
 from accord.models.stack import Stack
-from accord.models.stacked_classifiers import MLPStack, NoiseStack, ResNetStack
+from accord.models.stacked_classifiers import MLPStack, NoiseStack, ResNetStack, WeightStack
 from accord.models.vision import MLP, ResNet32
+from accord.models.weight_net import WeightNet
 from accord.scatter import gather, remembered, summed
 
 
@@ -191,6 +192,7 @@ STACKS: dict[type[nn.Module], type[Stack]] = {
     MLP: MLPStack,
     ResNet32: ResNetStack,
     NoiseModel: NoiseStack,
+    WeightNet: WeightStack,
 }
 """Which models can be stacked, and how."""
 

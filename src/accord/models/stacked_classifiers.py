@@ -18,11 +18,21 @@ def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.baddbmm(bias[:, None], inputs, weight.transpose(1, 2))
 
 
-class MLPStack(Stack):
-    """MLP classifiers; inputs (R, B, …)."""
+class ClassifierStack(Stack):
+    """Classifiers; inputs (R, B, …)."""
 
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Features (R, B, width) and logits (R, B, classes)."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.outputs(inputs)[1]
+
+
+class MLPStack(ClassifierStack):
+    """MLP classifiers."""
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         hidden = inputs.flatten(2)
         for name in self.names:
             layer = name.removesuffix(".weight")
@@ -60,13 +70,21 @@ class NoiseStack(Stack):
         return torch.logsumexp(rows, 3) - rows.gather(3, given).squeeze(3)
 
 
-class ResNetStack(Stack):
+class WeightStack(Stack):
+    """The weight networks of MW-Net."""
+
+    def forward(self, losses: Tensor) -> Tensor:
+        """The weights (R, B) of examples by their losses."""
+        hidden = _linear(losses[..., None], self.of("layers.0.weight"), self.of("layers.0.bias")).relu()
+        return torch.sigmoid(_linear(hidden, self.of("layers.2.weight"), self.of("layers.2.bias"))).squeeze(2)
+
+
+class ResNetStack(ClassifierStack):
     """ResNet-32; inputs (R, B, channels, height, width). Inside, channels come last."""
 
     averages = True
 
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (R, B, width) and logits (R, B, classes)."""
         x = self._norm(_convolved(inputs.movedim(2, -1), self.of("stem.weight")), "stem_norm")
         for name, block in self._blocks():
             inner = self._norm(_convolved(x, self.of(f"{name}.first.weight"), block.stride), f"{name}.first_norm")

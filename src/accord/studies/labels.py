@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import nan
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -94,7 +94,7 @@ class LabelComparison(Study):
 
     def stack_words(self, cell: Cell) -> str | None:
         """Words that cells share which can be trained as one stack; None where they have inputs of their own."""
-        if cell.method in (*USES_CLEAN_LABELS, ORACLE):
+        if cell.method == ORACLE:
             return None
         return stack_of(make_classifier_settings(self.settings_of(*cell)), np.ndim(self.X) > 2)
 
@@ -108,7 +108,8 @@ class LabelComparison(Study):
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
     ) -> list[float]:
-        materials = [self._materials(Cell("", method, int(one["seed"]))) for one in settings]
+        apart: dict[Any, _Apart] = {}
+        materials = [self._materials(Cell("", method, int(one["seed"])), apart) for one in settings]
         classifiers = [Classifier(**one) for one in settings]
         errors: dict[int, AccordError] = {}
         fit_together(
@@ -128,7 +129,8 @@ class LabelComparison(Study):
         return self.spaces.get(method) or labels_space(method)
 
     def run(self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep) -> None:
-        materials = [job.study._materials(job.cell) for job in jobs]
+        apart: dict[Any, _Apart] = {}
+        materials = [job.study._materials(job.cell, apart) for job in jobs]
         classifiers = [Classifier(**job.study.settings_of(*job.cell)) for job in jobs]
 
         def fitted(k: int) -> None:
@@ -146,15 +148,19 @@ class LabelComparison(Study):
             fitted=fitted,
         )
 
-    def _materials(self, cell: Cell) -> _Materials:
+    def _materials(self, cell: Cell, apart: dict[Any, _Apart]) -> _Materials:
+        """What a cell is trained on; those that take the same clean examples ``apart`` share their inputs."""
         classes, truth = np.unique(self.y, return_inverse=True)
         if not self.noise:
             return _Materials(self.X, np.asarray(self.y), None, None)
         inputs, clean = self.X, None
         if cell.method in USES_CLEAN_LABELS:
-            apart, rest = clean_apart(len(truth), cell.seed)
-            clean = (self.X[apart], classes[truth[apart]])
-            inputs, truth = self.X[rest], truth[rest]
+            key = id(self.X), cell.seed
+            if key not in apart:
+                taken, rest = clean_apart(len(truth), cell.seed)
+                apart[key] = _Apart(self.X[taken], classes[truth[taken]], self.X[rest], rest)
+            clean, inputs = apart[key][:2], apart[key].others
+            truth = truth[apart[key].rest]
         noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=cell.seed)
         if cell.method == ORACLE:
             right = ~noisy.is_noise
@@ -181,6 +187,15 @@ class LabelComparison(Study):
             given = (materials.inputs, materials.labels, materials.noisy, self.test)
             result["also"] = {name: LABELS[name](clf, *given, path) for name in self.also}
         return result
+
+
+class _Apart(NamedTuple):
+    """Examples taken out before noise is added, with their labels; the others, and which these are."""
+
+    clean: Any
+    labels: np.ndarray
+    others: Any
+    rest: np.ndarray
 
 
 @dataclass(frozen=True)

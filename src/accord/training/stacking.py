@@ -115,6 +115,8 @@ class _Phase:
         options = [run.options for run in runs]
         self.optimiser = stacked_optimiser(self.learning, phase.target, options, self.recording)
         self.generators = [stream(self.device, o.seed, "order", phase.name) for o in options]
+        self.rates: Tensor
+        """The rate by which each run steps now; a recorded step reads it where it is."""
         self.chunk: Any = None
         self.best: dict[str, list[Tensor]] = {}
         self.epoch = self.steps = 0
@@ -123,8 +125,8 @@ class _Phase:
         self._new_stepper()
 
     def _new_stepper(self) -> None:
-        rate = torch.zeros((), device=self.device) if self.recording else 0.0
-        self.stepper = Stepper(self.phase, self.optimiser, rate, self.device, (len(self.runs),))
+        self.rates = self.optimiser.rates.clone()
+        self.stepper = Stepper(self.phase, self.optimiser, self.rates, self.device, (len(self.runs),))
         self.chunk = None
 
     def run(self) -> None:
@@ -141,7 +143,9 @@ class _Phase:
         for batch in self._batches():
             if one.schedule != "constant":
                 done = self.epoch + (self.steps - first) / self.world.steps(self.runs[0])
-                self.optimiser.set_rate(one.rate_at(done) / one.learning_rate)
+                share = one.rate_at(done) / one.learning_rate
+                self.optimiser.set_rate(share)
+                torch.mul(self.optimiser.rates, share, out=self.rates)
             self.stepper(batch, self.steps, self.epoch)
             self.steps += 1
         self.epoch += 1
@@ -262,7 +266,7 @@ class _Phase:
             one.keep(going)
         kept = torch.tensor(going, dtype=torch.int64, device=self.device)
         self.optimiser.keep(kept)
-        if self.phase.memory is not None:
+        if self.phase.memory is not None and going:
             self.phase.memory.keep(kept)
         self.best = {role: [t.index_select(0, kept) for t in saved] for role, saved in self.best.items()}
         self.runs = [self.runs[place] for place in going]

@@ -53,7 +53,7 @@ class Stepper:
     ) -> None:
         self.phase, self.optimiser, self.rate = phase, optimiser, rate
         self.total = torch.zeros(shape, device=device)
-        self.may_record = isinstance(rate, Tensor)
+        self.may_record = isinstance(rate, Tensor) and rate.is_cuda
         self._step = torch.zeros((), dtype=torch.int64, device=device) if self.may_record else None
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._plain_steps: dict[Hashable, int] = {}

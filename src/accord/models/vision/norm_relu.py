@@ -2,9 +2,9 @@
 
 In images of few channels the norms take as long as the convolutions, all of it memory traffic. `norm_relu` of
 (R, …, C) does for every run what batch norm, addition and ReLU do for one. On a GPU Triton kernels read an
-activation once for its moments and once to write the result, and in the backward pass once for the two sums and
-once to write the gradients. Moments are made a block of rows at a time and put together in a fixed order (Chan et
-al., Algorithms for computing the sample variance, 1983), in float32: the same inputs give the same bytes.
+activation once for its moments and once to write the result; in the backward pass and in forward mode once for two
+sums and once to write the derivatives. Moments are made a block of rows at a time and put together in a fixed order
+(Chan et al., Algorithms for computing the sample variance, 1983), in float32: the same inputs give the same bytes.
 Elsewhere, and in other types than bfloat16, PyTorch's own batch norm does it.
 """
 
@@ -13,6 +13,7 @@ Elsewhere, and in other types than bfloat16, PyTorch's own batch norm does it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -107,30 +108,35 @@ if triton is not None:
         tl.store(y + at, tl.maximum(values, 0.0).to(y.dtype.element_ty), mask=live[:, None])
 
     @triton.jit
-    def _passed(grad, x, y, at, live, mean, scale, weight, bias, ADDED: tl.constexpr):
-        """The gradient that ReLU lets pass, and the normed values."""
+    def _open(x, y, at, live, mean, scale, weight, bias, ADDED: tl.constexpr):
+        """What ReLU lets pass, and the normed values."""
         values = tl.load(x + at, mask=live[:, None], other=0.0).to(tl.float32)
         normed = (values - mean) * scale
         if ADDED:
             out = tl.load(y + at, mask=live[:, None], other=0.0).to(tl.float32)
         else:
             out = (values - mean) * (scale * weight) + bias
-        back = tl.load(grad + at, mask=live[:, None], other=0.0).to(tl.float32)
-        return tl.where(live[:, None] & (out > 0.0), back, 0.0), normed
+        return live[:, None] & (out > 0.0), normed
 
     @triton.jit
     def _sums_kernel(
         grad, x, y, mean, scale, weight, bias, part, rows, parts,
-        C: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr, ADDED: tl.constexpr,
+        C: tl.constexpr, STEPS: tl.constexpr, BLOCK: tl.constexpr, ADDED: tl.constexpr, BACK: tl.constexpr,
     ):  # fmt: skip
-        """The sums of the gradient, and of the gradient times the normed values, over a part of a run's rows."""
+        """The sums of the gradient, and of the gradient times the normed values, over a part of a run's rows.
+
+        Back, of the gradient that ReLU lets pass; else of all of it, for a tangent.
+        """
         run, p = tl.program_id(1), tl.program_id(0)
         centre, by, w, b = _of_run(mean, C), _of_run(scale, C), _of_run(weight, C), _of_run(bias, C)
         plain, leaning = tl.zeros((C,), tl.float32), tl.zeros((C,), tl.float32)
         for step in range(STEPS):
             live, at = _place(rows, (p * STEPS + step) * BLOCK, C, BLOCK)
             at += run.to(tl.int64) * rows * C
-            back, normed = _passed(grad, x, y, at, live, centre, by, w, b, ADDED)
+            passing, normed = _open(x, y, at, live, centre, by, w, b, ADDED)
+            back = tl.load(grad + at, mask=live[:, None], other=0.0).to(tl.float32)
+            if BACK:
+                back = tl.where(passing, back, 0.0)
             plain += tl.sum(back, 0)
             leaning += tl.sum(back * normed, 0)
         out = part + (run * parts + p) * 2 * C + tl.arange(0, C)
@@ -155,11 +161,29 @@ if triton is not None:
         live, at = _place(rows, tl.program_id(0) * BLOCK, C, BLOCK)
         at += tl.program_id(1).to(tl.int64) * rows * C
         by, w = _of_run(scale, C), _of_run(weight, C)
-        back, normed = _passed(grad, x, y, at, live, _of_run(mean, C), by, w, _of_run(bias, C), ADDED)
+        passing, normed = _open(x, y, at, live, _of_run(mean, C), by, w, _of_run(bias, C), ADDED)
+        back = tl.where(passing, tl.load(grad + at, mask=live[:, None], other=0.0).to(tl.float32), 0.0)
         inner = back - (_of_run(plain, C) + normed * _of_run(leaning, C)) / rows
         tl.store(to_x + at, (by * w * inner).to(to_x.dtype.element_ty), mask=live[:, None])
         if ADDED:
             tl.store(to_added + at, back.to(to_added.dtype.element_ty), mask=live[:, None])
+
+    @triton.jit
+    def _tangent_kernel(
+        moved, x, y, mean, scale, weight, bias, plain, leaning, to_weight, to_bias, to_added, out, rows,
+        C: tl.constexpr, BLOCK: tl.constexpr, ADDED: tl.constexpr,
+    ):  # fmt: skip
+        """How the result moves when the inputs do."""
+        live, at = _place(rows, tl.program_id(0) * BLOCK, C, BLOCK)
+        at += tl.program_id(1).to(tl.int64) * rows * C
+        by, w = _of_run(scale, C), _of_run(weight, C)
+        passing, normed = _open(x, y, at, live, _of_run(mean, C), by, w, _of_run(bias, C), ADDED)
+        move = tl.load(moved + at, mask=live[:, None], other=0.0).to(tl.float32)
+        move = by * w * (move - (_of_run(plain, C) + normed * _of_run(leaning, C)) / rows)
+        move += normed * _of_run(to_weight, C) + _of_run(to_bias, C)
+        if ADDED:
+            move += tl.load(to_added + at, mask=live[:, None], other=0.0).to(tl.float32)
+        tl.store(out + at, tl.where(passing, move, 0.0).to(out.dtype.element_ty), mask=live[:, None])
 
 
 class Averages(NamedTuple):
@@ -236,20 +260,18 @@ class _NormReLU(torch.autograd.Function):
             channels, triton.next_power_of_2(parts), num_warps=4,
         )  # fmt: skip
         y = _write(x, added, mean, scale, weight, bias)
-        ctx.save_for_backward(x, y if added is not None else None, mean, scale, weight, bias)
+        kept = x, y if added is not None else None, mean, scale, weight, bias
+        ctx.save_for_backward(*kept)
+        ctx.save_for_forward(*kept)
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x, y, mean, scale, weight, bias = ctx.saved_tensors
-        grad, has_added = grads[0].contiguous(), y is not None
-        runs, channels, rows, block, steps, parts = _cut(x)
-        given = grad, x, y if has_added else x, mean, scale, weight, bias
-        part = x.new_empty((runs, parts, 2, channels), dtype=torch.float32)
-        plain, leaning = torch.empty_like(weight), torch.empty_like(weight)
-        _sums_kernel[parts, runs](*given, part, rows, parts, channels, steps, block, has_added, num_warps=4)
-        _added_up_kernel[(runs,)](part, plain, leaning, parts, channels, triton.next_power_of_2(parts), num_warps=4)
+        x, y, *_ = ctx.saved_tensors
+        has_added = y is not None
+        runs, channels, rows, block, _, _ = _cut(x)
+        given, plain, leaning = _sums(grads[0].contiguous(), ctx.saved_tensors, back=True)
         to_x = torch.empty_like(x)
         to_added = torch.empty_like(x) if has_added else None
         _back_kernel[-(-rows // block), runs](
@@ -257,3 +279,34 @@ class _NormReLU(torch.autograd.Function):
             channels, block, has_added, num_warps=4,
         )  # fmt: skip
         return to_x, leaning, plain, None, to_added
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        x, y, _, _, weight, bias = ctx.saved_tensors
+        moved, to_weight, to_bias = map(_filled, tangents, (x, weight, bias))
+        to_added = moved if y is None else _filled(tangents[-1], x)
+        runs, channels, rows, block, _, _ = _cut(x)
+        given, plain, leaning = _sums(moved, ctx.saved_tensors, back=False)
+        out = torch.empty_like(x)
+        _tangent_kernel[-(-rows // block), runs](
+            *given, plain, leaning, to_weight, to_bias, to_added, out, rows,
+            channels, block, y is not None, num_warps=4,
+        )  # fmt: skip
+        return out
+
+
+def _filled(tangent: Tensor | None, like: Tensor) -> Tensor:
+    """A tangent as the kernels read it; under autocast it may be wider."""
+    return torch.zeros_like(like) if tangent is None else tangent.to(like.dtype).contiguous()
+
+
+def _sums(values: Tensor, saved: Sequence[Any], *, back: bool) -> tuple[tuple[Any, ...], Tensor, Tensor]:
+    """What the derivatives' kernels are given, and the two sums of each run's values."""
+    x, y, mean, scale, weight, bias = saved
+    given = values, x, x if y is None else y, mean, scale, weight, bias
+    runs, channels, rows, block, steps, parts = _cut(x)
+    part = x.new_empty((runs, parts, 2, channels), dtype=torch.float32)
+    plain, leaning = torch.empty_like(weight), torch.empty_like(weight)
+    _sums_kernel[parts, runs](*given, part, rows, parts, channels, steps, block, y is not None, back, num_warps=4)
+    _added_up_kernel[(runs,)](part, plain, leaning, parts, channels, triton.next_power_of_2(parts), num_warps=4)
+    return given, plain, leaning
