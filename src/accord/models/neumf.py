@@ -5,11 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from accord.models import deep_scores
 from accord.models.pairwise import SPREAD
 from accord.scatter import flattened, gather, marked
 
-SCORE_BLOCK = 1 << 12
-"""Pairs that go through the perceptron at a time when all items are scored: their layers stay in the cache."""
+SCORE_BLOCK = {"cpu": 1 << 12, "cuda": 1 << 20}
+"""Pairs that go through the perceptron at a time when all items are scored: on a CPU their layers stay in the
+cache, on a GPU there are not too many launches."""
 
 
 class NeuMF(nn.Module):
@@ -57,7 +59,9 @@ class NeuMF(nn.Module):
         wide = (self.users[users] * weight_wide) @ self.items.T + self.out.bias
         if self.item_bias is not None:
             wide = wide + self.item_bias
-        rows = max(1, SCORE_BLOCK // len(of_items))
+        if deep_scores.available(of_users, self.third):
+            return wide + deep_scores.deep_scores(of_users, of_items, self.second, self.third, weight_deep)
+        rows = max(1, SCORE_BLOCK.get(users.device.type, 1 << 12) // len(of_items))
         deep = [
             self._deep((block[:, None] + of_items).relu_()).matmul(weight_deep) for block in of_users.split(rows)
         ]

@@ -122,11 +122,11 @@ class NeuMFStack(Stack):
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         part_u, part_i = self.of("first.weight").chunk(2, dim=2)
         candidates, runs, batch = items.shape
-        of_users = self._take(torch.bmm(self.of("mlp_users"), part_u.transpose(1, 2)), users)
+        of_users = self._first("mlp_users", part_u, users)
         side_by_side = remembered(
             items, "side by side", lambda: items.data.transpose(0, 1).reshape(runs, candidates * batch)
         )
-        of_items = self._take(torch.bmm(self.of("mlp_items"), part_i.transpose(1, 2)), side_by_side)
+        of_items = self._first("mlp_items", part_i, side_by_side)
         of_users = of_users + self.of("first.bias")[:, None]
         hidden = (of_users.repeat(1, candidates, 1) + of_items).relu()
         for layer in ("second", "third"):
@@ -141,6 +141,13 @@ class NeuMFStack(Stack):
             table = self.of("item_bias")
             logits = logits + gather(table.flatten(), _rows(table, side_by_side)).view_as(logits)
         return logits.view(runs, candidates, batch).transpose(0, 1)
+
+    def _first(self, name: str, part: Tensor, index: Tensor) -> Tensor:
+        """A side's part of the first layer, computed for whole tables where that is the smaller product."""
+        table = self.of(name)
+        if table.shape[1] <= index.shape[1]:
+            return self._take(torch.bmm(table, part.transpose(1, 2)), index)
+        return torch.bmm(self._take(table, index), part.transpose(1, 2))
 
     def _take(self, table: Tensor, index: Tensor) -> Tensor:
         taken = gather(table.flatten(0, 1), _rows(table, index))
