@@ -7,8 +7,11 @@ import os
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from accord.models.graph_product import graph_product, own_product
+from accord.models import graph_product as graph_product_module
+from accord.models.graph_product import cut, graph_product, own_product
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 needs_triton = pytest.mark.skipif(
@@ -29,11 +32,45 @@ def made(rows: int, columns: int, width: int) -> tuple[torch.Tensor, torch.Tenso
 @needs_triton
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 @pytest.mark.parametrize("width", [1, 7, 64, 300])
-def test_own_product_is_the_product(width: int) -> None:
+@pytest.mark.parametrize("piece", [1, 3, 64])
+def test_own_product_is_the_product(width: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_product_module, "PIECE", piece)
+    monkeypatch.setattr(graph_product_module, "AT_ONCE", 2)
     graph, other = made(9, 11, width)
     ours = own_product(graph, other)
     assert torch.allclose(ours, graph.to_dense() @ other, rtol=1e-5, atol=1e-5)
     assert torch.equal(ours, own_product(graph, other))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 4))
+def test_the_pieces_are_the_rows(counts: list[int], piece: int) -> None:
+    """Each entry is in one piece of its row, and the parts of a row stand in its order."""
+    starts = torch.tensor([0, *counts]).cumsum(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_product_module, "PIECE", piece)
+        pieces = cut(starts)
+    found: dict[int, list[int]] = {row: [] for row in range(len(counts))}
+    parts: dict[int, range] = {}
+    for begin, end, to in zip(*(each.tolist() for each in pieces[:3]), strict=True):
+        assert end - begin <= piece
+        if to >= 0:
+            found[to] += range(begin, end)
+        else:
+            parts[-1 - to] = range(begin, end)
+    assert sorted(parts) == list(range(pieces.parts))
+    for row, first, last in zip(*(each.tolist() for each in pieces[3:6]), strict=True):
+        assert last - first > 1
+        for part in range(first, last):
+            found[row] += parts[part]
+    assert found == {row: list(range(starts[row], starts[row + 1])) for row in found}
+
+
+@needs_triton
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_an_empty_graph() -> None:
+    graph = torch.zeros(4, 3).to_sparse_csr().to(DEVICE)
+    assert torch.equal(own_product(graph, torch.ones(3, 2, device=DEVICE)), torch.zeros(4, 2, device=DEVICE))
+    assert own_product(graph, torch.ones(3, 0, device=DEVICE)).shape == (4, 0)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")

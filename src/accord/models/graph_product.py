@@ -1,8 +1,10 @@
 """A sparse matrix times a dense one, with sums in one order: the same bytes every time.
 
 On a GPU cuSPARSE divides the rows among its threads as it sees fit, and its sums come out differently from run to
-run. Here a program of a Triton kernel takes one row and a block of columns, and adds up the row's entries in their
-order. Elsewhere, and without Triton, torch's own product serves.
+run. Here every row is cut into pieces of a few entries, once for a matrix: a popular item may have thousands of times
+as many clicks as another. A program of a Triton kernel adds up one piece for a block of columns; where a row has
+several pieces, a second kernel adds these up, always in the same order. Elsewhere, and without Triton, torch's own
+product serves.
 """
 
 # Triton may be missing, and what it makes of a function, pyright cannot see:
@@ -10,10 +12,12 @@ order. Elsewhere, and without Triton, torch's own product serves.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from accord.scatter import kernels_work
+from accord.scatter import kernels_work, remembered
 
 try:
     import triton  # pyright: ignore[reportMissingImports]
@@ -21,23 +25,91 @@ try:
 except ImportError:  # as on a machine without CUDA
     triton = None
 
-BLOCK = 256
-"""Columns of the dense matrix that a program takes."""
+COLUMNS = 256
+"""Columns of the dense matrix that a program takes, at most."""
+PIECE = 64
+"""Most entries of a row that a program adds up."""
+AT_ONCE = 8
+"""Rows that a program reads at a time."""
 
 if triton is not None:
 
     @triton.jit
-    def _product_kernel(starts, columns, values, dense, out, width, BLOCK: tl.constexpr):  # pyright: ignore
-        row = tl.program_id(0).to(tl.int64)
-        at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-        inside = at < width
-        total = tl.zeros((BLOCK,), tl.float32)
-        first = tl.load(starts + row)
-        last = tl.load(starts + row + 1)
-        for k in range(first, last):
-            column = tl.load(columns + k).to(tl.int64)
-            total += tl.load(values + k) * tl.load(dense + column * width + at, mask=inside, other=0.0)
-        tl.store(out + row * width + at, total, mask=inside)
+    def _pieces_kernel(
+        begin, end, to, columns, values, dense, out, parts, width, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr
+    ):
+        """The sum over one piece, into its row where that has no other, else into the parts."""
+        piece = tl.program_id(0)
+        at = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        first, last = tl.load(begin + piece), tl.load(end + piece)
+        total = tl.zeros((COLUMNS,), tl.float32)
+        for k in range(first, last, AT_ONCE):
+            entry = k + tl.arange(0, AT_ONCE)
+            column = tl.load(columns + entry, mask=entry < last, other=0).to(tl.int64)
+            value = tl.load(values + entry, mask=entry < last, other=0.0)
+            there = (entry < last)[:, None] & (at < width)[None, :]
+            read = tl.load(dense + column[:, None] * width + at[None, :], mask=there, other=0.0)
+            total += tl.sum(read * value[:, None], 0)
+        row = tl.load(to + piece).to(tl.int64)
+        if row >= 0:
+            tl.store(out + row * width + at, total, mask=at < width)
+        else:
+            tl.store(parts + (-1 - row) * width + at, total, mask=at < width)
+
+    @triton.jit
+    def _joined_kernel(rows, begin, end, parts, out, width, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr):
+        """A row that was cut into several pieces."""
+        at = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        first, last = tl.load(begin + tl.program_id(0)), tl.load(end + tl.program_id(0))
+        total = tl.zeros((COLUMNS,), tl.float32)
+        for k in range(first, last, AT_ONCE):
+            part = k + tl.arange(0, AT_ONCE)
+            there = (part < last)[:, None] & (at < width)[None, :]
+            total += tl.sum(
+                tl.load(parts + part.to(tl.int64)[:, None] * width + at[None, :], mask=there, other=0.0), 0
+            )
+        row = tl.load(rows + tl.program_id(0)).to(tl.int64)
+        tl.store(out + row * width + at, total, mask=at < width)
+
+
+class Pieces(NamedTuple):
+    """A matrix's rows, cut up."""
+
+    begin: Tensor
+    end: Tensor
+    """The entries of each piece."""
+    to: Tensor
+    """The row of a piece that is its row's only one; else −1 − its place among the parts."""
+    rows: Tensor
+    """Rows of several pieces."""
+    first: Tensor
+    last: Tensor
+    """The parts of each of these."""
+    parts: int
+
+
+def cut(starts: Tensor) -> Pieces:
+    """The pieces of rows whose entries begin at ``starts`` (rows + 1); a row without entries is one empty piece."""
+    starts = starts.long()
+    counts = starts.diff()
+    pieces = ((counts + PIECE - 1) // PIECE).clamp(min=1)
+    row = torch.arange(len(counts), device=starts.device).repeat_interleave(pieces)
+    first = pieces.cumsum(0) - pieces
+    begin = starts[row] + (torch.arange(len(row), device=starts.device) - first[row]) * PIECE
+    end = torch.minimum(begin + PIECE, starts[row + 1])
+    is_part = (pieces > 1)[row]
+    place = is_part.cumsum(0) - 1
+    rows = (pieces > 1).nonzero().squeeze(1)
+    place_of_first = place[first[rows]]
+    numbers = (
+        begin,
+        end,
+        torch.where(is_part, -1 - place, row),
+        rows,
+        place_of_first,
+        place_of_first + pieces[rows],
+    )
+    return Pieces(*(each.int() for each in numbers), parts=int(is_part.sum()))
 
 
 def graph_product(graph: Tensor, dense: Tensor) -> Tensor:
@@ -48,12 +120,18 @@ def graph_product(graph: Tensor, dense: Tensor) -> Tensor:
 
 
 def own_product(graph: Tensor, dense: Tensor) -> Tensor:
-    """The same by our own kernel."""
+    """The same by our own kernels."""
     rows, width = graph.shape[0], dense.shape[1]
-    out = torch.empty(rows, width, dtype=dense.dtype, device=dense.device)
-    block = min(BLOCK, triton.next_power_of_2(width))
-    grid = (rows, triton.cdiv(width, block))
-    _product_kernel[grid](
-        graph.crow_indices(), graph.col_indices(), graph.values(), dense.contiguous(), out, width, BLOCK=block
-    )
+    out = dense.new_empty(rows, width)
+    if not out.numel():
+        return out
+    pieces: Pieces = remembered(graph, "pieces", lambda: cut(graph.crow_indices()))
+    parts = dense.new_empty(pieces.parts, width)
+    columns = min(COLUMNS, triton.next_power_of_2(width))
+    blocks = triton.cdiv(width, columns)
+    given = graph.col_indices(), graph.values(), dense.contiguous(), out, parts, width
+    _pieces_kernel[len(pieces.begin), blocks](*pieces[:3], *given, COLUMNS=columns, AT_ONCE=AT_ONCE)
+    if pieces.parts:
+        joined = pieces.rows, pieces.first, pieces.last, parts, out, width
+        _joined_kernel[len(pieces.rows), blocks](*joined, COLUMNS=columns, AT_ONCE=AT_ONCE)
     return out
