@@ -1,7 +1,7 @@
 """A sparse matrix times a dense one, with sums in one order: the same bytes every time.
 
 On a GPU cuSPARSE divides the rows among its threads as it sees fit, and its sums come out differently from run to
-run. Here every row is cut into pieces of a few entries, once for a matrix: a popular item may have thousands of times
+run. Here every row is cut into pieces of a few entries, once for a matrix: a popular item has thousands of times
 as many clicks as another. A program of a Triton kernel adds up one piece for a block of columns; where a row has
 several pieces, a second kernel adds these up, always in the same order. Elsewhere, and without Triton, torch's own
 product serves.
