@@ -93,6 +93,19 @@ def test_runs_with_inputs_of_their_own_are_stacked() -> None:
         assert len({(own["epoch"], own["accuracy"]) for own in chosen}) == 1
 
 
+def test_a_prior_is_shared_by_those_with_the_same_labels(phases_seen: list[tuple[str, int]]) -> None:
+    X, y = examples()
+    labels = [noisy(y, 0), noisy(y, 0), noisy(y, 1), noisy(y, 0)]
+    each: list[dict[str, Any]] = [{"c1": 1.0}, {"c1": 50.0}, {"c1": 50.0}, {"c2": 10.0}]
+    made = [Classifier(**QUICK | one, method="deca-p") for one in each]
+    fit_together(made, [X] * 4, labels)
+    assert phases_seen == [("prior", 2), ("denoising", 4)]
+    for clf, own in zip(made, labels, strict=True):
+        alone = Classifier(**clf.get_params()).fit(X, own)
+        assert [r["is_best"] for r in clf.history_] == [r["is_best"] for r in alone.history_]
+        assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=1e-4)
+
+
 def test_inputs_of_their_own_are_not_laid_end_to_end_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = examples()
     others = [X, X.copy(), X.copy()]

@@ -135,6 +135,33 @@ def test_a_run_that_stopped_is_not_changed_while_its_place_is_empty(
         assert torch.allclose(weights(rec), weights(alone), rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.parametrize("model", ["gmf", "lightgcn", "cdae"])
+def test_runs_that_differ_in_their_constants_share_a_prior(
+    model: str, made: Simulation, phases_seen: list[tuple[str, int]]
+) -> None:
+    each = [{"c1": 1.0}, {"c1": 100.0}, {"learning_rate": 0.02}, {"alpha": 1.0}, {"seed": 1}]
+    settings = {**QUICK, "model": model, "learning_rate": 0.01}
+    told: list[list[tuple[str, int]]] = [[] for _ in each]
+    hooks: list[Any] = [lambda now, own=own: own.append((now.phase, now.epoch)) for own in told]
+    stacked = fit_stacked([Recommender(**settings | one) for one in each], Source(made.log()), hooks=hooks)
+    assert phases_seen == [("prior", 3), ("denoising", 5)]
+    for rec, own, one in zip(stacked, told, each, strict=True):
+        alone = Recommender(**settings | one).fit(made.log())
+        assert own == [(r["phase"], r["epoch"]) for r in alone.history_]
+        assert own == [(r["phase"], r["epoch"]) for r in rec.history_]
+        assert [r["is_best"] for r in rec.history_] == [r["is_best"] for r in alone.history_]
+        assert torch.allclose(weights(rec), weights(alone), rtol=1e-2, atol=1e-4)
+
+
+def test_a_prior_that_diverges_ends_all_that_share_it(made: Simulation, phases_seen: list[tuple[str, int]]) -> None:
+    settings = {**QUICK, "model": "mf", "spread": 1e18}  # its scores are no numbers
+    runs = [Recommender(**settings, c1=c1) for c1 in (1.0, 10.0)]
+    failed: list[int] = []
+    fit_stacked(runs, Source(made.log()), failed=lambda run, error: failed.append(run))
+    assert phases_seen[0] == ("prior", 1)
+    assert failed == [0, 1]
+
+
 def test_the_seeds_of_a_comparison_are_stacked(made: Simulation, tmp_path: Path) -> None:
     """A table is the same whether its cells are trained together or alone."""
     choices: dict[str, Any] = {"methods": ["normal", "deca-p"], "settings": QUICK, "truths": [made.truth()]}

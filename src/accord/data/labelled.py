@@ -207,6 +207,16 @@ class LabelledData:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def same_as(self, other: LabelledData) -> bool:
+        """Whether both are the same rows of the same inputs, with the same labels, prepared in the same way."""
+        if self.inputs is not other.inputs or len(self) != len(other):
+            return False
+        if (self.augmentation, self.precision) != (other.augmentation, other.precision):
+            return False
+        pairs = [(self.rows, other.rows), (self.labels[self.rows], other.labels[other.rows])]
+        pairs += [(self.scaling.mean, other.scaling.mean), (self.scaling.std, other.scaling.std)]
+        return all(torch.equal(a, b) for a, b in pairs)
+
     def prepared(self, rows: Tensor, draws: Draws | None = None) -> Tensor:
         """Scaled examples, cropped and flipped where draws are given."""
         if draws is not None and self.augmentation is not None:

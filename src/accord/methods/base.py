@@ -116,6 +116,8 @@ class Phase:
     """Epochs of one stage have the same loss, step by step, so that one captured step serves them all."""
     turns: int = 1
     """Kinds of step that alternate; each is captured by itself."""
+    shared: bool = False
+    """Whether runs of one seed, rate, L2 factor and data go through it alike, whatever their other settings."""
     memory: Memory | None = None
     """What it remembers from step to step beside its networks, for checkpoints."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -31,6 +31,6 @@ class DeCAp(OneTarget):
         networks, kept = {"target": target, **noise}, ("target", *self.denoising.kept)
         stage, turns = self.denoising.stage, self.denoising.turns
         return [
-            normal_phase("prior", "prior", prior, self.objective),
+            replace(normal_phase("prior", "prior", prior, self.objective), shared=True),
             Phase("denoising", networks, target="target", loss=loss, kept=kept, stage=stage, turns=turns),
         ]

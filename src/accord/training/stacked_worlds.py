@@ -36,6 +36,9 @@ class Clicks:
     def steps(self, run: StackedRun) -> int:
         return -(-run.data.drawn_in_an_epoch // run.options.batch_size)
 
+    def same(self, one: StackedRun, other: StackedRun) -> bool:
+        return all(getattr(one, name) is getattr(other, name) for name in ("data", "task", "watched"))
+
     def measured(self, target: Any, places: Sequence[int], tasks: Sequence[Any]) -> list[dict[str, float]]:
         """Those that share a task are measured together."""
         metrics: list[dict[str, float]] = [{} for _ in places]
@@ -93,6 +96,10 @@ class Labels:
 
     def steps(self, run: StackedRun) -> int:
         return -(-(self._chosen or len(run.data)) // run.options.batch_size)
+
+    def same(self, one: StackedRun, other: StackedRun) -> bool:
+        pairs = [(getattr(one, name), getattr(other, name)) for name in ("data", "task", "watched")]
+        return all(a is b or (None not in (a, b) and a.same_as(b)) for a, b in pairs)
 
     def measured(self, target: Any, places: Sequence[int], tasks: Sequence[Any]) -> list[dict[str, float]]:
         where = dict(zip(places, tasks, strict=True))

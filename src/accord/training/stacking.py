@@ -2,8 +2,10 @@
 
 The runs differ in seed, learning rate, L2 term, constants and prior. Each draws its order and its negatives from
 streams of its own, and a step is one set of operations for all of them. A run that stops early leaves the stack and
-frees its place. What a run learns does not depend on who else is in the stack. On a GPU a step is recorded once
-and replayed, and places are freed when a part of them is empty: a smaller stack has to be recorded again.
+frees its place. What a run learns does not depend on who else is in the stack. Where runs would go through a phase
+alike, as those that differ in their constants alone do through the training of DeCA(p)'s prior, one goes for all.
+On a GPU a step is recorded once and replayed, and places are freed when a part of them is empty: a smaller stack
+has to be recorded again.
 """
 
 from __future__ import annotations
@@ -44,6 +46,10 @@ class World(Protocol):
         """Steps of an epoch."""
         ...
 
+    def same(self, one: StackedRun, other: StackedRun) -> bool:
+        """Whether two runs learn from the same examples and are measured by the same."""
+        ...
+
 
 EMPTY_SHARE = {"cpu": 0.0, "cuda": 0.25}
 """The share of empty places at which a stack is made smaller; a recorded one has to be recorded again."""
@@ -68,6 +74,8 @@ class StackedRun:
     """Whether weights of this phase are put back when it leaves."""
     error: AccordError | None = None
     """Why it could not go on, where it diverged."""
+    twins: list[StackedRun] = field(default_factory=list)
+    """Runs for which it goes through the phase at hand."""
 
     def start_phase(self) -> None:
         self.best, self.best_epoch, self.stopped, self.kept = None, 0, self.error is not None, False
@@ -87,13 +95,46 @@ def train_stacked(
         for number, phase in enumerate(phases, 1):
             for one in (*stacks, *settings):
                 one.rejoin()
-            _Phase(phase, (number, len(phases)), stacks, settings, list(runs), world).run()
+            groups = _groups(runs, world) if phase.shared else [[place] for place in range(len(runs))]
+            first = [places[0] for places in groups]
+            if len(first) < len(runs):
+                for one in (*stacks, *settings):
+                    one.keep(first)
+            for place, *others in groups:
+                runs[place].twins = [runs[other] for other in others]
+            _Phase(phase, (number, len(phases)), stacks, settings, [runs[place] for place in first], world).run()
+            _hand_on(phase, groups)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     for one in stacks:
         one.dissolve()
         for member in one.everyone:
             member.requires_grad_(False).eval()
+
+
+def _groups(runs: Sequence[StackedRun], world: World) -> list[list[int]]:
+    """The places of runs that go through a shared phase alike."""
+    groups: list[list[int]] = []
+    for place, run in enumerate(runs):
+        for places in groups:
+            one = runs[places[0]]
+            if one.options == run.options and one.error is run.error and world.same(one, run):
+                places.append(place)
+                break
+        else:
+            groups.append([place])
+    return groups
+
+
+@torch.no_grad()
+def _hand_on(phase: Phase, groups: Sequence[Sequence[int]]) -> None:
+    """What one run of each group has learnt goes to the others."""
+    networks: Any = phase.networks
+    for network in networks.values():
+        for place, *others in groups:
+            learnt = network.everyone[place].state_dict() if others else {}
+            for other in others:
+                network.everyone[other].load_state_dict(learnt)
 
 
 class _Phase:
@@ -121,7 +162,8 @@ class _Phase:
         self.best: dict[str, list[Tensor]] = {}
         self.epoch = self.steps = 0
         for run in runs:
-            run.start_phase()
+            for one in (run, *run.twins):
+                one.start_phase()
         self._new_stepper()
 
     def _new_stepper(self) -> None:
@@ -151,7 +193,7 @@ class _Phase:
         self.epoch += 1
         losses = (self.stepper.take_total() / (self.steps - first)).tolist()
         sound = self._sound()
-        going = max(1, sum(not run.stopped for run in self.runs))
+        going = max(1, sum(1 + len(run.twins) for run in self.runs if not run.stopped))
         trained = time.perf_counter()
         metrics = self._measured("task")
         watched = self._measured("watched")
@@ -211,7 +253,8 @@ class _Phase:
         options = run.options
         run.error = diverged(loss, sound, self.epoch, self.phase.name, options)
         if run.error is not None:  # the others go on
-            run.stopped = True
+            for one in (run, *run.twins):
+                one.error, one.stopped = run.error, True
             return False
         record: EpochRecord = {"phase": self.phase.name, "epoch": self.epoch, "loss": loss}
         is_best, value = False, None
@@ -224,10 +267,11 @@ class _Phase:
         if watched:
             record["watched"] = watched
         record |= {"train_seconds": round(seconds[0], 4), "valid_seconds": round(seconds[1], 4)}
-        run.history.append(record)
-        if run.hook is not None:
-            place = (*self.number, self.epoch, options.epochs, 1.0, options.metric, value, run.best)
-            run.hook(Progress(self.phase.name, *place))
+        place = (*self.number, self.epoch, options.epochs, 1.0, options.metric, value, run.best)
+        for one in (run, *run.twins):
+            one.history.append({**record})
+            if one.hook is not None:
+                one.hook(Progress(self.phase.name, *place))
         exhausted = bool(metrics) and 0 < options.patience <= self.epoch - run.best_epoch
         run.stopped = exhausted or self.epoch >= options.epochs
         keeps = is_best if options.restore == "best" else run.stopped  # a place may be empty for a while
