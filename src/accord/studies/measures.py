@@ -13,7 +13,7 @@ import pyarrow.parquet as parquet
 
 from accord.data.clicks import match_pairs, pair_keys
 from accord.data.noise import NoisyLabels, add_noise
-from accord.estimators import Classifier, Recommender
+from accord.estimators import Classifier, Recommender, fit_together
 from accord.estimators.parts import TRAIN
 from accord.evaluation.detection import detection_metrics
 
@@ -123,8 +123,10 @@ def cleanlab_auc(
     started = time.perf_counter()
     given = clf.class_numbers(y)
     probabilities = np.zeros((len(given), len(clf.classes_)))
-    for train, held in StratifiedKFold(5, shuffle=True, random_state=clf.settings.seed).split(given, given):
-        fold = Classifier(**clf.get_params()).fit(X[train], y[train])
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=clf.settings.seed).split(given, given))
+    inputs, labels = zip(*[(X[train], y[train]) for train, _ in folds], strict=True)
+    fitted = fit_together([Classifier(**clf.get_params()) for _ in folds], inputs, labels)
+    for fold, (_, held) in zip(fitted, folds, strict=True):
         probabilities[held] = fold.predict_proba(X[held])
     quality = get_label_quality_scores(given, probabilities)
     found = detection_metrics(np.asarray(quality), noisy.is_noise, "label")
