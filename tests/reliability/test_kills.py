@@ -53,8 +53,13 @@ def test_ctrl_c_stops_within_two_seconds_and_can_be_gone_on_with(number: int, lo
     assert code == 2
     assert "unfinished run" in said
     assert (tmp_path / "run.unfinished" / "checkpoint.safetensors").is_file()
-    going = start("fit", "--resume", out)
-    time.sleep(4)
+    state = tmp_path / "run.unfinished" / "checkpoint.safetensors"
+    written = state.stat().st_mtime_ns
+    going = start("fit", "--resume", out, "--checkpoint", 0.2)
+    until = time.monotonic() + 60
+    while state.stat().st_mtime_ns == written:  # until it trains again
+        assert time.monotonic() < until
+        time.sleep(0.02)
     os.kill(going.pid, number)
     assert finished(going, 30)[0] == 130
 
