@@ -147,3 +147,12 @@ def test_itlm_keeps_a_cleaner_share_round_by_round() -> None:
     assert shares[0] > 1 - noisy.realised
     assert shares == sorted(shares)
     assert shares[-1] > shares[0]
+
+
+def test_mw_net_leaves_its_network_uncompiled() -> None:
+    """Forward-mode derivatives do not go through a compiled network."""
+    for method, fused in (("mw-net", False), ("normal", True)):
+        clf = Classifier(method=method, compile=True, epochs=1)
+        X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+        clf.fit(X, y, clean=(X, y))
+        assert clf._networks().compiled == fused

@@ -91,3 +91,16 @@ def test_without_validation_or_clean_labels_the_table_has_fewer_columns(tmp_path
     assert "valid accuracy" not in compare(nothing, tmp_path / "a")["rows"][0]["metrics"]
     all_wrong = made(methods=["normal"], seeds=1, noise=1.0, noise_kind="others")
     assert "noise auc" not in compare(all_wrong, tmp_path / "b")["rows"][0]["metrics"]
+
+
+def test_clean_examples_are_taken_apart_once_for_the_same_data() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)).astype(np.float32), np.arange(60) % 2
+    one, same, other = (LabelComparison(X, labels, ["mw-net"], noise=0.2) for labels in (y, y, 1 - y))
+    apart: dict[Any, Any] = {}
+    first, second, third = (study._materials(Cell("", "mw-net", 0), apart) for study in (one, same, other))
+    assert first.inputs is second.inputs
+    assert first.clean is not None
+    assert third.clean is not None
+    assert np.array_equal(first.clean[1], 1 - third.clean[1])
+    assert one._materials(Cell("", "mw-net", 1), apart).inputs is not first.inputs

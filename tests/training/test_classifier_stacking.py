@@ -121,6 +121,7 @@ def test_inputs_of_their_own_are_not_laid_end_to_end_without_room(monkeypatch: p
 def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The norms' averages too, with crops and flips, and a last batch that is shorter."""
     monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
+    monkeypatch.setitem(fitting.MOST, ("resnet32", "cpu"), 16)
     X, y = examples((8, 8, 3))
     X, y = X[:108], y[:108]
     more: dict[str, Any] = {"model": "resnet32", "method": method, "augment": "crop-flip", "epochs": 2, "rounds": 2}
@@ -128,6 +129,7 @@ def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: 
     stacked = classifiers(**more)
     assert can_stack(stacked, True)
     labels, clean = [noisy(y, seed) for seed in range(3)], trusted(X, y, method)
+    assert fitting._stacks_among(stacked, [X] * 3, labels) == [[0, 1, 2]]
     fit_together(stacked, [X] * 3, labels, clean=clean, watch=(X, y))
     for clf, own, few in zip(stacked, labels, clean, strict=True):
         alone = Classifier(**clf.get_params()).fit(X, own, clean=few, watch=(X, y))
@@ -142,6 +144,7 @@ def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: 
 
 def test_residual_networks_that_stop_early_take_their_averages_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
+    monkeypatch.setitem(fitting.MOST, ("resnet32", "cpu"), 16)
     X, y = examples((8, 8, 1))
     X, y = X[:110], y[:110]
     more = {"model": "resnet32", "epochs": 6, "patience": 1, "learning_rate": 1e-3}
@@ -243,6 +246,18 @@ def test_a_recorded_stack_is_the_classifier_alone_and_the_same_bytes_twice(metho
     for clf, twin, alone, few in zip(first, again, classifiers("cuda", **more), clean, strict=True):
         assert torch.equal(weights(clf), weights(twin))
         assert torch.allclose(weights(clf), weights(alone.fit(X, y, clean=few)), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("method", ["itlm", "mw-net", "deca-p"])
+def test_a_stack_that_is_recorded_again_without_those_who_left_gives_the_same_bytes_twice(method: str) -> None:
+    X, y = examples()
+    labels, clean = [noisy(y, seed) for seed in range(3)], trusted(X, y, method)
+    more = {"method": method, "patience": 1, "epochs": 20}
+    first, again = (fit_together(classifiers("cuda", **more), [X] * 3, labels, clean=clean) for _ in range(2))
+    assert len({len(clf.history_) for clf in first}) > 1
+    for clf, twin in zip(first, again, strict=True):
+        assert torch.equal(weights(clf), weights(twin))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -198,6 +198,8 @@ class LabelledData:
     scaling: Scaling
     augmentation: Augmentation | None = None
     precision: torch.dtype = torch.float32
+    start: int = 0
+    """Where its own inputs begin, where those of several sets are laid end to end."""
     _chunk: Chunk | None = None
 
     @property
@@ -209,7 +211,7 @@ class LabelledData:
 
     def same_as(self, other: LabelledData) -> bool:
         """Whether both are the same rows of the same inputs, with the same labels, prepared in the same way."""
-        if self.inputs is not other.inputs or len(self) != len(other):
+        if self.inputs is not other.inputs or self.start != other.start or len(self) != len(other):
             return False
         if (self.augmentation, self.precision) != (other.augmentation, other.precision):
             return False
@@ -219,6 +221,7 @@ class LabelledData:
 
     def prepared(self, rows: Tensor, draws: Draws | None = None) -> Tensor:
         """Scaled examples, cropped and flipped where draws are given."""
+        rows = rows + self.start if self.start else rows
         if draws is not None and self.augmentation is not None:
             return self.scaling(self.augmentation.take(self.inputs, rows, draws))
         return self.scaling(self.inputs.index_select(0, rows))

@@ -12,7 +12,6 @@ from math import ceil
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from accord.data.augmentation import Draws
@@ -79,7 +78,7 @@ class StackedLabelledBatch:
 
 
 def on_shared_inputs(each: Sequence[LabelledData]) -> list[LabelledData]:
-    """The same sets on inputs that all share: unlike ones are laid end to end."""
+    """The same sets on inputs that all share: unlike ones are laid end to end, and a set knows its start."""
     distinct = {id(data.inputs): data.inputs for data in each}
     if len(distinct) == 1:
         return list(each)
@@ -87,11 +86,7 @@ def on_shared_inputs(each: Sequence[LabelledData]) -> list[LabelledData]:
     for key, inputs in distinct.items():
         starts[key], length = length, length + len(inputs)
     whole = torch.cat(list(distinct.values()))
-    moved = []
-    for data in each:
-        start = starts[id(data.inputs)]
-        moved.append(replace(data, inputs=whole, rows=data.rows + start, labels=F.pad(data.labels, (start, 0))))
-    return moved
+    return [replace(data, inputs=whole, start=starts[id(data.inputs)]) for data in each]
 
 
 class StackedLabels:
@@ -106,6 +101,8 @@ class StackedLabels:
         spread = (len(each), 1, *[1] * (self.inputs.dim() - 2), -1)
         self._mean = torch.stack([data.scaling.mean for data in each]).view(spread)
         self._std = torch.stack([data.scaling.std for data in each]).view(spread)
+        starts = [data.start for data in each]
+        self._starts = torch.tensor(starts, device=self.inputs.device)[:, None] if any(starts) else None
         self._round: tuple[Tensor, Tensor] | None = None
         """Rows and labels of every run, to walk round."""
 
@@ -116,10 +113,11 @@ class StackedLabels:
     def prepared(self, rows: Tensor, draws: Draws | None = None) -> Tensor:
         """Scaled examples (R, B, …), each run by its own measure; images with channels first."""
         augmentation = self.each[0].augmentation
+        places = (rows if self._starts is None else rows + self._starts).flatten()
         if draws is None or augmentation is None:
-            taken = self.inputs.index_select(0, rows.flatten())
+            taken = self.inputs.index_select(0, places)
         else:
-            taken = augmentation.take(self.inputs, rows.flatten(), draws)
+            taken = augmentation.take(self.inputs, places, draws)
         taken = taken.view(*rows.shape, *self.inputs.shape[1:])
         scaled = ((taken.float() - self._mean) / self._std).to(self.precision)
         return scaled.permute(0, 1, 4, 2, 3) if scaled.dim() == 5 else scaled

@@ -227,9 +227,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         shape = self.shape_ if len(self.shape_) == 1 else (self.shape_[2], *self.shape_[:2])
         model = self.model_ if isinstance(self.model, str) else self.model
         settings = self.settings
-        return Networks(
-            model, self.features, shape, len(self.classes_), settings.seed, self._device, settings.compile, alone
-        )
+        fused = settings.compile and settings.method != "mw-net"  # forward mode goes through no compiled network
+        return Networks(model, self.features, shape, len(self.classes_), settings.seed, self._device, fused, alone)
 
     def _data(self, values: Tensor, labels: Tensor, rows: Tensor) -> LabelledData:
         device = values.device

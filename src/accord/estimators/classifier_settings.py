@@ -82,7 +82,7 @@ class ClassifierSettings(BaseModel):
     capture: bool = True
     """On a GPU, record a step once and replay it."""
     compile: bool = False
-    """On a GPU, fuse the network's kernels with torch.compile: some seconds once, then faster epochs."""
+    """On a GPU, fuse the network's kernels with torch.compile: seconds once, then faster epochs. Not for mw-net."""
     seed: int = Field(default=0, ge=0)
     """One number from which every random stream is derived."""
     device: str = "auto"

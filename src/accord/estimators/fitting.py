@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,8 +46,8 @@ PASSES = {"mw-net": 3}
 """How many times as much a method holds in a step as a plain pass."""
 
 
-def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int) -> int:
-    """How many runs are trained together, on examples of such a shape."""
+def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int, own: int = 0) -> int:
+    """How many runs are trained together, on examples of such a shape; ``own`` of them are a run's alone."""
     device = resolve_device(settings.device)
     model = _stackable(settings, len(shape) > 1)
     if model is None or settings.denoising(classes).some_classes is not None:
@@ -58,6 +59,7 @@ def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int) ->
     else:
         step = PASSES.get(settings.method, 1) * PIXEL_BYTES[0] * settings.batch_size
         taken = int(np.prod(shape[:2])) * (step + PIXEL_BYTES[1] * BLOCK)
+    taken += 2 * own * int(np.prod(shape)) * 4  # and laid end to end
     return int(max(1, min(MOST.get((model, device.type), 1), SHARE * free_memory(device) // taken)))
 
 
@@ -122,11 +124,7 @@ def fit_together(
             "Give as many inputs and lists of labels (and clean examples and hooks) as classifiers, at least one."
         )
     device = resolve_device(classifiers[0].settings.device)
-    held: dict[int, Tensor] = {}
-    for X in inputs:
-        if id(X) not in held:
-            with refused(TABLE_ADVICE):
-                held[id(X)] = on_device(np.asarray(X, np.float32) if is_table(X) else as_images(X), device)
+    held = _Held(inputs, device)
     extra = clean or [None] * len(classifiers)
     told = hooks or [None] * len(classifiers)
     errors: dict[int, AccordError] = {}
@@ -136,13 +134,13 @@ def fit_together(
             if len(part) < 2:
                 raise StackError("One run alone is no stack.")
             _fit_stacked(part, classifiers, inputs, labels, extra, watch, held, told, fitted, errors)
+            held.let_go(part)
         except StackError:  # their training parts differ in what a stack must share
             others += part
     for first in range(0, len(others), beside(device)):
         part = others[first : first + beside(device)]
         runs = [
-            classifiers[k].start(inputs[k], labels[k], clean=extra[k], watch=watch, resident=held[id(inputs[k])])
-            for k in part
+            classifiers[k].start(inputs[k], labels[k], clean=extra[k], watch=watch, resident=held[k]) for k in part
         ]
 
         def ended(k: int, history: list[EpochRecord], part: list[int] = part) -> None:
@@ -153,8 +151,41 @@ def fit_together(
             errors[part[k]] = error
 
         drive(runs, device, [told[k] for k in part], ended, stopped)
+        held.let_go(part)
     _tell(errors, failed)
     return list(classifiers)
+
+
+class _Held:
+    """The inputs of runs, on the device while they are needed; those that are one object are held once."""
+
+    def __init__(self, inputs: Sequence[Any], device: torch.device) -> None:
+        self.device, self._keys = device, [id(X) for X in inputs]
+        self._waiting: dict[int, np.ndarray] = {}
+        self._there: dict[int, Tensor] = {}
+        self._wanted = Counter(self._keys)
+        for key, X in zip(self._keys, inputs, strict=True):
+            if key not in self._waiting:  # what cannot be used is refused before anything is trained
+                with refused(TABLE_ADVICE):
+                    self._waiting[key] = np.asarray(X, np.float32) if is_table(X) else as_images(X)
+
+    def __getitem__(self, run: int) -> Tensor:
+        key = self._keys[run]
+        if key not in self._there:
+            self._there[key] = on_device(self._waiting[key], self.device)
+        return self._there[key]
+
+    def bytes_of(self, runs: Sequence[int]) -> int:
+        """What the inputs of these runs take where they are not all one; else nothing more than they do anyway."""
+        distinct = {self._keys[run] for run in runs}
+        return sum(self._waiting[key].nbytes for key in distinct) if len(distinct) > 1 else 0
+
+    def let_go(self, runs: Sequence[int]) -> None:
+        for run in runs:
+            self._wanted[self._keys[run]] -= 1
+            if not self._wanted[self._keys[run]]:
+                self._waiting.pop(self._keys[run])
+                self._there.pop(self._keys[run], None)
 
 
 def _stacks_among(
@@ -168,7 +199,9 @@ def _stacks_among(
     stacks = []
     for part in parts.values():
         shape, classes = np.shape(inputs[part[0]])[1:], len(np.unique(labels[part[0]]))
-        most = at_once(classifiers[part[0]].settings, shape, classes) if len(part) > 1 else 1
+        distinct = len({id(inputs[k]) for k in part}) > 1
+        examples = len(inputs[part[0]]) if distinct else 0
+        most = at_once(classifiers[part[0]].settings, shape, classes, examples) if len(part) > 1 else 1
         stacks += [part[k : k + most] for k in range(0, len(part), most)]
     return stacks
 
@@ -187,19 +220,18 @@ def _fit_stacked(
     labels: Sequence[Any],
     clean: Sequence[tuple[Any, Any] | None],
     watch: tuple[Any, Any] | None,
-    held: dict[int, Tensor],
+    held: _Held,
     hooks: Sequence[Hook | None],
     fitted: Callable[[int], None],
     errors: dict[int, AccordError],
 ) -> None:
     """Train those of one part as a stack; what went wrong with one of them goes into ``errors``."""
-    own, device = [classifiers[k] for k in part], held[id(inputs[part[0]])].device
-    apart = {id(inputs[k]): held[id(inputs[k])].nbytes for k in part}
-    if len(apart) > 1 and sum(apart.values()) > SHARE * free_memory(device):
+    own, device = [classifiers[k] for k in part], held.device
+    if 2 * held.bytes_of(part) > SHARE * free_memory(device):
         raise StackError("There is no room to lay the inputs of these runs end to end.")
     taken = []
     for clf, k in zip(own, part, strict=True):
-        seen = {"clean": clean[k], "watch": watch if k == part[0] else None, "resident": held[id(inputs[k])]}
+        seen = {"clean": clean[k], "watch": watch if k == part[0] else None, "resident": held[k]}
         taken.append(clf.prepare(inputs[k], labels[k], **seen))
     _refuse_apart(own, taken)
     first, size = own[0].settings, len(own[0].classes_)

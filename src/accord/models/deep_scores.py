@@ -35,7 +35,9 @@ if triton is not None:
         H: tl.constexpr, D: tl.constexpr, USERS: tl.constexpr, ITEMS: tl.constexpr, STEP: tl.constexpr,
     ):  # fmt: skip
         pair = tl.arange(0, USERS * ITEMS)
-        user, item = tl.program_id(1) * USERS + pair // ITEMS, tl.program_id(0) * ITEMS + pair % ITEMS
+        blocks = tl.cdiv(items, ITEMS)  # one dimension: the others hold no more than 65,535 programs
+        user = (tl.program_id(0) // blocks).to(tl.int64) * USERS + pair // ITEMS
+        item = (tl.program_id(0) % blocks).to(tl.int64) * ITEMS + pair % ITEMS
         known_user, known_item = (user < users)[:, None], (item < items)[:, None]
         h, d = tl.arange(0, H), tl.arange(0, D)
         second = tl.zeros((USERS * ITEMS, H), tl.float32)
@@ -49,7 +51,7 @@ if triton is not None:
         third = tl.dot(second, tl.load(weight3 + d[None, :] * H + h[:, None]), input_precision="tf32x3")
         third = tl.maximum(third + tl.load(bias3 + d)[None, :], 0.0)
         score = tl.sum(third * tl.load(weight4 + d)[None, :], 1)
-        tl.store(out + user.to(tl.int64) * items + item, score, mask=(user < users) & (item < items))
+        tl.store(out + user * items + item, score, mask=(user < users) & (item < items))
 
 
 def available(of_users: Tensor, third: nn.Linear) -> bool:
@@ -57,9 +59,15 @@ def available(of_users: Tensor, third: nn.Linear) -> bool:
     return (
         of_users.dtype == torch.float32
         and third.out_features in SUPPORTED
+        and (third.out_features < 64 or _is_roomy(of_users.device))
         and not torch.is_grad_enabled()
         and kernels_work(of_users.device)
     )
+
+
+def _is_roomy(device: torch.device) -> bool:
+    """Whether a block of the widest layers fits into the registers: before Hopper it does not."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device) >= (9, 0)
 
 
 def deep_scores(of_users: Tensor, of_items: Tensor, second: nn.Linear, third: nn.Linear, weight: Tensor) -> Tensor:
@@ -70,7 +78,7 @@ def deep_scores(of_users: Tensor, of_items: Tensor, second: nn.Linear, third: nn
     users, items, dims = len(of_users), len(of_items), third.out_features
     out = of_users.new_empty(users, items)
     if out.numel():
-        grid = (triton.cdiv(items, ITEMS), triton.cdiv(users, USERS))
+        grid = (triton.cdiv(items, ITEMS) * triton.cdiv(users, USERS),)
         parts = (second.weight, second.bias, third.weight, third.bias, weight)
         _deep_kernel[grid](
             of_users.contiguous(), of_items.contiguous(), *(part.contiguous() for part in parts), out, users, items,

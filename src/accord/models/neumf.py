@@ -9,9 +9,9 @@ from accord.models import deep_scores
 from accord.models.pairwise import SPREAD
 from accord.scatter import flattened, gather, marked
 
-SCORE_BLOCK = {"cpu": 1 << 12, "cuda": 1 << 20}
-"""Pairs that go through the perceptron at a time when all items are scored: on a CPU their layers stay in the
-cache, on a GPU there are not too many launches."""
+SCORE_BLOCK = {"cpu": 1 << 19, "cuda": 1 << 27}
+"""Numbers of the first layer that go through the perceptron at a time when all items are scored: on a CPU they stay
+in the cache, on a GPU there are not too many launches."""
 
 
 class NeuMF(nn.Module):
@@ -61,7 +61,8 @@ class NeuMF(nn.Module):
             wide = wide + self.item_bias
         if deep_scores.available(of_users, self.third):
             return wide + deep_scores.deep_scores(of_users, of_items, self.second, self.third, weight_deep)
-        rows = max(1, SCORE_BLOCK.get(users.device.type, 1 << 12) // len(of_items))
+        held = SCORE_BLOCK.get(users.device.type, SCORE_BLOCK["cpu"])
+        rows = max(1, held // max(1, of_items.numel()))
         deep = [
             self._deep((block[:, None] + of_items).relu_()).matmul(weight_deep) for block in of_users.split(rows)
         ]

@@ -93,7 +93,7 @@ class LabelComparison(Study):
         return resolve_device(make_classifier_settings(self.settings_of(self.models[0], "normal", 0)).device)
 
     def stack_words(self, cell: Cell) -> str | None:
-        """Words that cells share which can be trained as one stack; None where they have inputs of their own."""
+        """Words that cells share which can be trained as one stack; None for those that have fewer examples."""
         if cell.method == ORACLE:
             return None
         return stack_of(make_classifier_settings(self.settings_of(*cell)), np.ndim(self.X) > 2)
@@ -103,7 +103,8 @@ class LabelComparison(Study):
 
     def _at_once(self, model: str, method: str) -> int:
         settings = make_classifier_settings(self.settings_of(model, method, 0))
-        return at_once(settings, np.shape(self.X)[1:], len(np.unique(self.y)))
+        own = len(self.X) if method in USES_CLEAN_LABELS else 0
+        return at_once(settings, np.shape(self.X)[1:], len(np.unique(self.y)), own)
 
     def validate(
         self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
@@ -155,7 +156,7 @@ class LabelComparison(Study):
             return _Materials(self.X, np.asarray(self.y), None, None)
         inputs, clean = self.X, None
         if cell.method in USES_CLEAN_LABELS:
-            key = id(self.X), cell.seed
+            key = id(self.X), id(self.y), cell.seed
             if key not in apart:
                 taken, rest = clean_apart(len(truth), cell.seed)
                 apart[key] = _Apart(self.X[taken], classes[truth[taken]], self.X[rest], rest)
