@@ -106,13 +106,16 @@ def test_a_prior_is_shared_by_those_with_the_same_labels(phases_seen: list[tuple
         assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=1e-4)
 
 
-def test_inputs_of_their_own_are_not_laid_end_to_end_without_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_of_their_own_are_not_laid_end_to_end_without_room(
+    phases_seen: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, y = examples()
     others = [X, X.copy(), X.copy()]
     with monkeypatch.context() as scant:
         scant.setattr(fitting, "at_once", lambda *_: 16)
         scant.setattr(fitting, "free_memory", lambda _: 4 * X.nbytes)
         apart = fit_together(classifiers(method="normal"), others, [y] * 3)
+    assert not phases_seen
     for clf, one in zip(apart, classifiers(method="normal"), strict=True):
         assert torch.equal(weights(clf), weights(one.fit(X, y)))
 

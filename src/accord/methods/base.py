@@ -156,6 +156,11 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tenso
             optimiser.state[parameter][name] = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
 
 
+def along_runs(values: Tensor, like: Tensor) -> Tensor:
+    """A number of each run of a stack, (R,), to go with a tensor (R, …)."""
+    return values.view(-1, *[1] * (like.dim() - 1))
+
+
 class Method(Protocol):
     """One training method. Adding one is one file and one line of registration."""
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from accord.methods.base import Build, Clock, Phase, optimiser_tensors, restore_optimiser
+from accord.methods.base import Build, Clock, Phase, along_runs, optimiser_tensors, restore_optimiser
 from accord.methods.normal import OneTarget
 
 RATE, DECAY = 1e-3, 1e-4
@@ -71,12 +71,10 @@ class MWNet(OneTarget):
         self, target: nn.Module, weigh: nn.Module, meta: Any, batch: Any, losses: Tensor, clock: Clock
     ) -> None:
         names, parameters = zip(*target.named_parameters(), strict=True)
-        observed = losses.detach()
+        weights = weigh(losses.detach())
+        slope = torch.autograd.grad(batch.mean(weights.detach() * losses).sum(), parameters, retain_graph=True)
         with torch.no_grad():
-            first = weigh(observed)
-        slope = torch.autograd.grad(batch.mean(first * losses).sum(), parameters, retain_graph=True)
-        with torch.no_grad():
-            ahead = [p - _of_runs(clock.rate, p) * g for p, g in zip(parameters, slope, strict=True)]
+            ahead = [p - _rate_of(clock, p) * g for p, g in zip(parameters, slope, strict=True)]
         ahead = [p.requires_grad_() for p in ahead]
         clean = self.clean.at(clock.step, len(batch))
         there = self.objective.cross_entropy(
@@ -87,13 +85,12 @@ class MWNet(OneTarget):
             moving = [forward_ad.make_dual(p.detach(), v) for p, v in zip(parameters, direction, strict=True)]
             f = batch.logits_with(target, dict(zip(names, moving, strict=True)))
             along = forward_ad.unpack_dual(self.objective.cross_entropy(f, batch.labels)).tangent
-        (-clock.rate * batch.mean(along * weigh(observed))).sum().backward()
+        (-clock.rate * batch.mean(along * weights)).sum().backward()
         meta.step()
         meta.zero_grad()
 
 
-def _of_runs(rate: float | Tensor, parameter: Tensor) -> float | Tensor:
-    """The rate; of a stack, each run's own, to go with (R, …)."""
-    if not isinstance(rate, Tensor) or not rate.dim():
-        return rate
-    return rate.view(-1, *[1] * (parameter.dim() - 1))
+def _rate_of(clock: Clock, parameter: Tensor) -> float | Tensor:
+    """The rate at which a parameter steps; of a stack, each run's own."""
+    rate = clock.rate
+    return along_runs(rate, parameter) if isinstance(rate, Tensor) and rate.dim() else rate

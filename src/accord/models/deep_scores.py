@@ -3,7 +3,7 @@
 Ranking all items for all users sends every pair through three layers. Written as products of matrices that is
 memory traffic: hundreds of numbers of every pair go out and come back between layers. Here a program of a Triton
 kernel takes a block of users and items, keeps their layers in registers and writes one number for each pair.
-Products are made of three in TF32, which together are as exact as float32.
+Products are made of three in TF32, which together come close to float32.
 """
 
 # Triton may be missing, and what it makes of a function, pyright cannot see:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from accord.methods.base import along_runs
 from accord.training.loop import TrainingOptions
 from accord.training.optimisers import BETAS, EPSILON, MOMENTUM
 
@@ -39,6 +40,8 @@ class StackedOptimiser:
     ) -> None:
         self.parameters, self.decayed = parameters, decayed
         self.rates, self.decays = rates, decays
+        self.now = rates.clone()
+        """The rate by which each run steps now; a recorded step reads it where it is."""
         each = decays.tolist()  # looked at once: a step must not ask the device
         self._same_decay: float | None = each[0] if len(set(each)) == 1 else None
 
@@ -51,7 +54,7 @@ class StackedOptimiser:
 
     def set_rate(self, rate: float) -> None:
         """The share of its own rate that every run steps by now."""
-        raise NotImplementedError
+        torch.mul(self.rates, rate, out=self.now)
 
     def _add_decay(self) -> None:
         moving = [(p, p.grad) for p in self.decayed if p.grad is not None]
@@ -59,7 +62,7 @@ class StackedOptimiser:
             _MANY._foreach_add_([g for _, g in moving], [p for p, _ in moving], alpha=self._same_decay)
             return
         for parameter, grad in moving:
-            grad.addcmul_(parameter, _like(self.decays, parameter))
+            grad.addcmul_(parameter, along_runs(self.decays, parameter))
 
     def state(self) -> dict[str, Tensor]:
         raise NotImplementedError("a stack is not written down while it trains")
@@ -72,7 +75,7 @@ class StackedOptimiser:
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these runs alone."""
-        self.rates, self.decays = self.rates[rows], self.decays[rows]
+        self.rates, self.decays, self.now = self.rates[rows], self.decays[rows], self.now[rows]
 
 
 class StackedAdam(StackedOptimiser):
@@ -102,9 +105,10 @@ class StackedAdam(StackedOptimiser):
         self.adam.step()
         if before is not None:  # Adam's step is proportional to the rate: take each run's share of the longest
             for parameter, old in zip(moving, before, strict=True):
-                torch.lerp(old, parameter, _like(self.rates / self.highest, parameter), out=parameter)
+                torch.lerp(old, parameter, along_runs(self.rates / self.highest, parameter), out=parameter)
 
     def set_rate(self, rate: float) -> None:
+        super().set_rate(rate)
         for group in self.adam.param_groups:
             if isinstance(group["lr"], Tensor):  # a captured step reads it where it is
                 group["lr"].fill_(rate * self.highest)
@@ -135,7 +139,6 @@ class StackedSGD(StackedOptimiser):
     ) -> None:
         super().__init__(parameters, decayed, rates, decays)
         self.clip = clip
-        self.share = torch.ones((), device=rates.device)
         self.moments = [torch.zeros_like(parameter) for parameter in parameters]
 
     @torch.no_grad()
@@ -148,16 +151,12 @@ class StackedSGD(StackedOptimiser):
             lengths = torch.cat([_in_memory(grad) for grad in grads], 1).norm(dim=1)
             cut = (self.clip / (lengths + SMALL)).clamp(max=1.0)
             for grad in grads:
-                grad.mul_(_like(cut, grad))
+                grad.mul_(along_runs(cut, grad))
         self._add_decay()
-        rates = self.rates * self.share
         _MANY._foreach_mul_(moments, MOMENTUM)
         _MANY._foreach_add_(moments, grads)
         for parameter, moment in zip(parameters, moments, strict=True):
-            parameter.addcmul_(moment, _like(rates, parameter), value=-1)
-
-    def set_rate(self, rate: float) -> None:
-        self.share.fill_(rate)
+            parameter.addcmul_(moment, along_runs(self.now, parameter), value=-1)
 
     def release(self) -> None:
         super().release()
@@ -171,7 +170,3 @@ class StackedSGD(StackedOptimiser):
 def _in_memory(values: Tensor) -> Tensor:
     """(R, numbers), in the order they lie in memory."""
     return (values.movedim(2, -1) if values.dim() == 5 else values).flatten(1)
-
-
-def _like(values: Tensor, parameter: Tensor) -> Tensor:
-    return values.view(-1, *[1] * (parameter.dim() - 1))

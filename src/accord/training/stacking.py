@@ -156,8 +156,6 @@ class _Phase:
         options = [run.options for run in runs]
         self.optimiser = stacked_optimiser(self.learning, phase.target, options, self.recording)
         self.generators = [stream(self.device, o.seed, "order", phase.name) for o in options]
-        self.rates: Tensor
-        """The rate by which each run steps now; a recorded step reads it where it is."""
         self.chunk: Any = None
         self.best: dict[str, list[Tensor]] = {}
         self.epoch = self.steps = 0
@@ -167,8 +165,7 @@ class _Phase:
         self._new_stepper()
 
     def _new_stepper(self) -> None:
-        self.rates = self.optimiser.rates.clone()
-        self.stepper = Stepper(self.phase, self.optimiser, self.rates, self.device, (len(self.runs),))
+        self.stepper = Stepper(self.phase, self.optimiser, self.optimiser.now, self.device, (len(self.runs),))
         self.chunk = None
 
     def run(self) -> None:
@@ -185,9 +182,7 @@ class _Phase:
         for batch in self._batches():
             if one.schedule != "constant":
                 done = self.epoch + (self.steps - first) / self.world.steps(self.runs[0])
-                share = one.rate_at(done) / one.learning_rate
-                self.optimiser.set_rate(share)
-                torch.mul(self.optimiser.rates, share, out=self.rates)
+                self.optimiser.set_rate(one.rate_at(done) / one.learning_rate)
             self.stepper(batch, self.steps, self.epoch)
             self.steps += 1
         self.epoch += 1
