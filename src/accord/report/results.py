@@ -30,7 +30,7 @@ def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Pat
     for number, view in enumerate(declared.views, 1):
         chosen = [parts[name] for name in view.parts or parts]
         view = replace(view, metric=view.metric or chosen[0].metric)
-        there = [p for p in chosen if p.name in outcome["parts"] and "missing" not in outcome["parts"][p.name]]
+        there = [p for p in chosen if _cells(outcome["parts"].get(p.name, {}))]
         lines += [f"## {view.title}", ""]
         missing = [p.name for p in chosen if p not in there]
         if missing:
@@ -49,17 +49,22 @@ def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Pat
 def _facts(declared: Declared, outcome: dict[str, Any]) -> list[str]:
     rows = [["part", "data", "settings searched", "seeds", "cells", "wall minutes", "machine"]]
     for part in declared.parts:
-        found = outcome["parts"].get(part.name)
-        if found is None or "missing" in found:
-            rows.append([part.name, part.data, "", "", "", "", NOT_RUN if found is None else found["missing"]])
+        found = outcome["parts"].get(part.name, {})
+        done = _cells(found)
+        if not done:
+            rows.append([part.name, part.data, "", "", "", "", found.get("missing", NOT_RUN)])
             continue
-        done = sum(row["seeds"] for row in found["rows"])
-        machines = found["machines"] if "machines" in found else [found["machine"]]
+        machines = found.get("machines") or [found[key] for key in ("machine",) if key in found]  # as once written
         where = "; ".join(f"{one['device']}, Python {one['python']}, torch {one['torch']}" for one in machines)
         minutes = f"{found['wall_seconds'] / 60:.1f}"
         cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({folder_of(part)}/{CELLS})"
         rows.append([part.name, part.data, found["search_budget"], str(found["seeds"]), cells, minutes, where])
     return [as_markdown(rows)]
+
+
+def _cells(found: dict[str, Any]) -> int:
+    """Cells of a part that are done."""
+    return sum(row["seeds"] for row in found.get("rows", []))
 
 
 def _spread(values: list[float]) -> tuple[float, float]:

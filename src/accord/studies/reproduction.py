@@ -16,7 +16,6 @@ from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
 from accord.studies.compare import CELLS, Cell, Start, Study, Wanted, every_row, run_cells, written
 from accord.studies.declared import Declared, Part
-from accord.studies.machines import machine
 from accord.studies.tuning import Standing, tuned_study
 from accord.training import Hook
 
@@ -77,7 +76,6 @@ def reproduce(
         for (part, _), summary in zip(studies, summaries, strict=True):
             before = outcome["parts"].get(part.name, {}).get("wall_seconds", 0.0)
             summary["wall_seconds"] = before + (time.perf_counter() - started) / len(studies)
-            summary.setdefault("machines", [machine(device)])
             outcome["parts"][part.name] = summary
         write_json(out / OUTCOME, outcome)
     return read_json(out / OUTCOME)
