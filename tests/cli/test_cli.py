@@ -273,3 +273,12 @@ def test_demo_runs_whole(accord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "noise auc" in out
     assert (tmp_path / "demo" / "compare" / "report.html").is_file()
     assert (tmp_path / "demo" / "run" / "report.html").is_file()
+
+
+def test_a_log_file_gets_lines_of_progress(accord, sim: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("accord.cli.ui.LINE_SECONDS", 0.0)
+    code, _, err = accord("fit", sim / "log.parquet", "--out", tmp_path / "run", *FAST)
+    assert code == 0
+    assert "denoising (2/2)  epoch 1/2  ndcg@20 0." in err
+    monkeypatch.setattr("accord.cli.ui.LINE_SECONDS", 30.0)
+    assert "epoch" not in accord("fit", sim / "log.parquet", "--out", tmp_path / "other", *FAST)[2]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
+LINE_SECONDS = 30.0
+"""Between two lines of progress where there is no terminal to draw bars on, such as in a log file."""
 
 
 def say(message: str) -> None:
@@ -25,9 +28,28 @@ def say(message: str) -> None:
     err.print(message, markup=False)
 
 
+class _Bars(Bar):
+    """Progress bars; where they cannot be drawn, a line now and then says the same."""
+
+    _last = 0.0
+
+    def start(self) -> None:
+        self._last = time.monotonic()
+        super().start()
+
+    def update(self, task_id: Any, **changes: Any) -> None:
+        super().update(task_id, **changes)
+        if self.console.is_terminal or time.monotonic() - self._last < LINE_SECONDS:
+            return
+        going = [f"{t.description}  {t.fields['note']}".strip() for t in self.tasks if t.visible and not t.finished]
+        if going:
+            self._last = time.monotonic()
+            self.console.print(f"{time.strftime('%H:%M:%S')}  {'; '.join(going)}", markup=False, soft_wrap=True)
+
+
 @contextmanager
 def bar() -> Iterator[Bar]:
-    with Bar(
+    with _Bars(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[note]}"),
