@@ -281,4 +281,4 @@ def test_a_log_file_gets_lines_of_progress(accord, sim: Path, tmp_path: Path, mo
     assert code == 0
     assert "denoising (2/2)  epoch 1/2  ndcg@20 0." in err
     monkeypatch.setattr("accord.cli.ui.LINE_SECONDS", 30.0)
-    assert "epoch" not in accord("fit", sim / "log.parquet", "--out", tmp_path / "other", *FAST)[2]
+    assert "epoch 1/2" not in accord("fit", sim / "log.parquet", "--out", tmp_path / "other", *FAST)[2]
