@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,13 @@ from accord.estimators.classifier import TABLE_ADVICE, Classifier, Prepared
 from accord.estimators.classifier_settings import ClassifierSettings
 from accord.estimators.examples import as_images, is_table, on_device, refused
 from accord.estimators.limits import free_memory
-from accord.estimators.stacking import SHARE, StackError
+from accord.estimators.stacking import SHARE, StackError, once
 from accord.methods.denoising import PerRun
 from accord.models.stack import Stack
 from accord.models.stacked import stack
 from accord.models.vision.mlp import WIDTH
 from accord.scatter import kernels_work
-from accord.training import EpochRecord, Hook, drive, resolve_device
+from accord.training import EpochRecord, Hook, checkpoint_of, drive, resolve_device
 from accord.training.side_by_side import Failed
 from accord.training.stacked_worlds import Labels
 from accord.training.stacking import StackedRun, train_stacked
@@ -110,19 +111,23 @@ def fit_together(
     hooks: Sequence[Hook | None] | None = None,
     fitted: Callable[[int], None] = lambda k: None,
     failed: Failed | None = None,
+    checkpoints: str | Path | None = None,
 ) -> list[Classifier]:
     """Fit several classifiers at once, each on inputs and labels of its own.
 
     Perceptrons, and on a GPU ResNet-32, are trained as one stack where they are alike (see `can_stack`). Others on
     a GPU run side by side, each on a stream of its own; elsewhere they take turns. Inputs that are the same object
     are held once. A run gives what it would give alone. ``fitted`` is told of each as it is ready; where one cannot
-    be trained, the others are, and ``failed`` is told of it, or its error is raised at the end.
+    be trained, the others are, and ``failed`` is told of it, or its error is raised at the end. ``checkpoints`` is
+    a folder in which stacks and runs are written down now and then; what is found there goes on from where it was.
     """
     counts = {len(given) for given in (classifiers, inputs, labels, clean, hooks) if given is not None}
     if counts != {len(classifiers)} or not classifiers:
         raise DataError(
             "Give as many inputs and lists of labels (and clean examples and hooks) as classifiers, at least one."
         )
+    if checkpoints is not None:
+        Path(checkpoints).mkdir(parents=True, exist_ok=True)
     device = resolve_device(classifiers[0].settings.device)
     held = _Held(inputs, device)
     extra = clean or [None] * len(classifiers)
@@ -133,19 +138,21 @@ def fit_together(
         try:
             if len(part) < 2:
                 raise StackError("One run alone is no stack.")
-            _fit_stacked(part, classifiers, inputs, labels, extra, watch, held, told, fitted, errors)
+            _fit_stacked(part, classifiers, inputs, labels, extra, watch, held, told, fitted, errors, checkpoints)
             held.let_go(part)
         except StackError:  # their training parts differ in what a stack must share
             others += part
     for first in range(0, len(others), beside(device)):
         part = others[first : first + beside(device)]
-        runs = [
-            classifiers[k].start(inputs[k], labels[k], clean=extra[k], watch=watch, resident=held[k]) for k in part
-        ]
+        runs = []
+        for k in part:
+            more = {"clean": extra[k], "watch": watch, "resident": held[k], "checkpoint": checkpoints}
+            runs.append(classifiers[k].start(inputs[k], labels[k], **more))
 
         def ended(k: int, history: list[EpochRecord], part: list[int] = part) -> None:
             classifiers[part[k]].finish(history)
             fitted(part[k])
+            classifiers[part[k]].forget_checkpoint()
 
         def stopped(k: int, error: AccordError, part: list[int] = part) -> None:
             errors[part[k]] = error
@@ -224,6 +231,7 @@ def _fit_stacked(
     hooks: Sequence[Hook | None],
     fitted: Callable[[int], None],
     errors: dict[int, AccordError],
+    checkpoints: str | Path | None,
 ) -> None:
     """Train those of one part as a stack; what went wrong with one of them goes into ``errors``."""
     own, device = [classifiers[k] for k in part], held.device
@@ -260,7 +268,11 @@ def _fit_stacked(
     )
     phases = method.phases(build)
     changing = [value for value in settings.values() if isinstance(value, PerRun)]
-    train_stacked(phases, stacks, changing, runs, Labels())
+    known = [clf.settings.model_dump_json() for clf in own] + [clf.labels_ for clf in own]
+    shared = [(inputs[k], one.inputs) for k, one in zip(part, taken, strict=True)]
+    shared += [(given, given) for k in part for given in clean[k] or ()]
+    kept_in = checkpoint_of(checkpoints, *known, *once(shared))
+    train_stacked(phases, stacks, changing, runs, Labels(), kept_in)
     kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
     for place, (k, clf, run) in enumerate(zip(part, own, runs, strict=True)):
         try:
@@ -270,6 +282,8 @@ def _fit_stacked(
             fitted(k)
         except AccordError as error:  # the others are kept
             errors[k] = error
+    if kept_in is not None:
+        kept_in.remove()
 
 
 def _per_run(values: list[float], device: torch.device) -> float | PerRun:

@@ -95,8 +95,9 @@ class Recommender:
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the
         rest. Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never
         recommended. ``watch`` are pairs whose metrics are written into the history and decide nothing. ``hook`` is
-        told of the progress. ``checkpoint`` is a file in which the training is written down now and then; where
-        it is there already, the training goes on from it, and when all is done it is removed.
+        told of the progress. ``checkpoint`` is a file in which the training is written down now and then, or a
+        folder in which it has one of its own; where it is there already, the training goes on from it, and when all
+        is done it is removed.
         """
         clicks = load_clicks(log, user=user, item=item, time=time, known=known)
         pa.default_memory_pool().release_unused()

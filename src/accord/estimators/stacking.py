@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from accord.methods.denoising import PerRun
 from accord.models import RECOMMENDERS
 from accord.models.stack import Stack
 from accord.models.stacked import STACKS, stack
-from accord.training import Hook, resolve_device
+from accord.training import Hook, checkpoint_of, resolve_device
 from accord.training.optimisers import MANY_ROWS
 from accord.training.stacked_worlds import Clicks as ClickWorld
 from accord.training.stacking import StackedRun, train_stacked
@@ -93,11 +94,13 @@ def fit_stacked(
     hooks: Sequence[Hook | None] | None = None,
     judge: bool = True,
     failed: Callable[[int, AccordError], None] | None = None,
+    checkpoint: str | Path | None = None,
 ) -> list[Recommender]:
     """Fit several recommenders as one program, on one log or on logs of one size; each ends as it would alone.
 
     Without ``judge`` the clicks are not judged: enough for a search, which reads the history alone. A run that
     diverges leaves the stack and the others go on; ``failed`` is told of it, or its error is raised at the end.
+    ``checkpoint`` is as in `Recommender.fit`, of the stack as a whole.
     """
     each = [sources] * len(recommenders) if isinstance(sources, Source) else list(sources)
     told = hooks or [None] * len(recommenders)
@@ -138,7 +141,10 @@ def fit_stacked(
     denoising, settings = _denoising(recommenders, device)
     method = make_method(first.method, denoising, first.auxiliary, ramp_epochs=first.ramp_epochs, **values)
     phases = method.phases(build)
-    train_stacked(phases, stacks, [*settings, *values.values()], runs, ClickWorld(_measure))
+    known = [words for rec in recommenders for words in (rec.settings.model_dump_json(), len(rec.user_ids_))]
+    shared = [(rec.clicks_, rec.clicks_.keys) for rec in recommenders] + [(r.part_, r.part_) for r in recommenders]
+    kept_in = checkpoint_of(checkpoint, *known, *once(shared))
+    train_stacked(phases, stacks, [*settings, *values.values()], runs, ClickWorld(_measure), kept_in)
     errors: list[tuple[int, AccordError]] = []
     for r, (rec, run) in enumerate(zip(recommenders, runs, strict=True)):
         if run.error is not None:
@@ -149,11 +155,21 @@ def fit_stacked(
         rec.networks_ = {role: s.everyone[r].to("cpu") for role, s in kept.items() if role != "prior"}
         if judge:
             rec._judge_clicks()
+    if kept_in is not None:
+        kept_in.remove()
     for r, error in errors:
         if failed is None:
             raise error
         failed(r, error)
     return list(recommenders)
+
+
+def once(arrays: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
+    """The arrays of (whose it is, array); where whose it is came before, its number instead."""
+    seen: dict[int, int] = {}
+    for owner, array in arrays:
+        yield seen.get(id(owner), array)
+        seen.setdefault(id(owner), len(seen))
 
 
 def _measure(scorer: Any, task: RankingTask, runs: int) -> dict[str, Tensor]:

@@ -96,10 +96,13 @@ class Comparison(Study):
     def identity_words(self) -> list[str]:
         return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(self.also))]
 
-    def run(self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep) -> None:
+    def run(
+        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Path | None = None
+    ) -> None:
         pairs, noise = sort_truths(self.truths)
         settings, method = [self.settings_of(*job.cell) for job in jobs], jobs[0].cell.method
-        recommenders, every, errors = self._fitted(settings, method, hooks, noise)
+        timed = "cost" in self.also  # writing down takes time
+        recommenders, every, errors = self._fitted(settings, method, hooks, noise, None if timed else unfinished)
         for k, (job, rec, materials) in enumerate(zip(jobs, recommenders, every, strict=True)):
             if k not in errors:
                 path = job.folder / f"{job.cell.name}.parquet"
@@ -108,9 +111,13 @@ class Comparison(Study):
             raise error
 
     def validate(
-        self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
+        self,
+        settings: Sequence[dict[str, Any]],
+        method: str,
+        hooks: Sequence[Hook | None],
+        unfinished: Path | None = None,
     ) -> list[float]:
-        recommenders, _, errors = self._fitted(settings, method, hooks, None, judge=False)
+        recommenders, _, errors = self._fitted(settings, method, hooks, None, unfinished, judge=False)
         return [nan if k in errors else self._value(rec) for k, rec in enumerate(recommenders)]
 
     def _value(self, rec: Recommender) -> float:
@@ -122,6 +129,7 @@ class Comparison(Study):
         method: str,
         hooks: Sequence[Hook | None],
         noise: Any,
+        unfinished: Path | None,
         judge: bool = True,
     ) -> tuple[list[Recommender], list[Materials], dict[int, AccordError]]:
         """Recommenders of one method, fitted as one stack where they can be; and those that diverged."""
@@ -134,13 +142,14 @@ class Comparison(Study):
         sources = [self._source(one) for one in materials]
         if len(recommenders) > 1 and can_stack(recommenders):
             try:
-                fit_stacked(recommenders, sources, hooks=hooks, judge=judge, failed=errors.__setitem__)
+                more = {"judge": judge, "checkpoint": unfinished}
+                fit_stacked(recommenders, sources, hooks=hooks, failed=errors.__setitem__, **more)
                 return recommenders, materials, errors
             except StackError:  # their training parts differ in what a stack must share
                 recommenders = [Recommender(**one) for one in settings]
         for rec, source, hook in zip(recommenders, sources, hooks, strict=True):
             given = source._asdict()
-            rec.fit(given.pop("log"), hook=hook, **given.pop("columns"), **given)
+            rec.fit(given.pop("log"), hook=hook, checkpoint=unfinished, **given.pop("columns"), **given)
         return recommenders, materials, errors
 
     def _source(self, materials: Materials) -> Source:

@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
@@ -23,7 +24,7 @@ from accord.studies.significance import holm, paired_bootstrap
 from accord.studies.spaces import Space
 from accord.training import Hook
 
-CELLS = "cells"
+CELLS, UNFINISHED = "cells", "unfinished"
 ORACLE = "oracle"
 """Normal training on the truly clean rows: a reference that uses knowledge no method has."""
 
@@ -148,8 +149,13 @@ class Study(ABC):
         """Settings of a cell, refused in one sentence where they are wrong."""
 
     @abstractmethod
-    def run(self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep) -> None:
-        """Train and measure a group, each cell kept as it is ready, with the metrics of each user or example."""
+    def run(
+        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Path | None = None
+    ) -> None:
+        """Train and measure a group, each cell kept as it is ready, with the metrics of each user or example.
+
+        In the folder ``unfinished`` trainings are written down while they go on.
+        """
 
     @abstractmethod
     def inputs(self) -> list[Any]:
@@ -157,7 +163,11 @@ class Study(ABC):
 
     @abstractmethod
     def validate(
-        self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
+        self,
+        settings: Sequence[dict[str, Any]],
+        method: str,
+        hooks: Sequence[Hook | None],
+        unfinished: Path | None = None,
     ) -> list[float]:
         """Train with each of the settings: the noisy validation metric of what was kept. No truth is read.
 
@@ -300,8 +310,19 @@ def run_cells(
     for group in todo[0].study.groups(todo) if todo else []:
         if not go_on():
             break
-        group[0].study.run(group, [hook(job) for job in group], keep)
+        with unfinished(group[0].folder.parent) as place:
+            group[0].study.run(group, [hook(job) for job in group], keep, place)
     return [[result for result in own.values() if result is not None] for own in results]
+
+
+@contextmanager
+def unfinished(out: Path) -> Iterator[Path]:
+    """A folder for trainings that are not finished; it goes when none is left in it."""
+    place = out / UNFINISHED
+    place.mkdir(exist_ok=True)
+    yield place
+    with suppress(OSError):  # some are left, maybe of another process
+        place.rmdir()
 
 
 T = TypeVar("T")

@@ -107,7 +107,11 @@ class LabelComparison(Study):
         return at_once(settings, np.shape(self.X)[1:], len(np.unique(self.y)), own)
 
     def validate(
-        self, settings: Sequence[dict[str, Any]], method: str, hooks: Sequence[Hook | None]
+        self,
+        settings: Sequence[dict[str, Any]],
+        method: str,
+        hooks: Sequence[Hook | None],
+        unfinished: Path | None = None,
     ) -> list[float]:
         apart: dict[Any, _Apart] = {}
         materials = [self._materials(Cell("", method, int(one["seed"])), apart) for one in settings]
@@ -120,6 +124,7 @@ class LabelComparison(Study):
             clean=[m.clean for m in materials],
             hooks=hooks,
             failed=errors.__setitem__,
+            checkpoints=unfinished,
         )
         return [
             nan if k in errors else validation_value(clf.metrics_["validation"], self.validation_metric)
@@ -129,7 +134,9 @@ class LabelComparison(Study):
     def space(self, method: str) -> Space:
         return self.spaces.get(method) or labels_space(method)
 
-    def run(self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep) -> None:
+    def run(
+        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Path | None = None
+    ) -> None:
         apart: dict[Any, _Apart] = {}
         materials = [job.study._materials(job.cell, apart) for job in jobs]
         classifiers = [Classifier(**job.study.settings_of(*job.cell)) for job in jobs]
@@ -147,6 +154,7 @@ class LabelComparison(Study):
             watch=self.test,
             hooks=hooks,
             fitted=fitted,
+            checkpoints=unfinished,
         )
 
     def _materials(self, cell: Cell, apart: dict[Any, _Apart]) -> _Materials:

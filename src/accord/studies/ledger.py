@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,12 @@ class Ledger:
         """A setting that cannot be trained, such as one that diverges, is not tried again."""
         held.trial.set_user_attr(REASON, reason)
         self.study.tell(held.trial, state=self.optuna.trial.TrialState.FAIL)
+
+    def give_up(self, held: Sequence[Held]) -> None:
+        """Work on these was broken off: their places are free again."""
+        for one in held:
+            with suppress(ValueError, RuntimeError):  # it was done before
+                self.study.tell(one.trial, state=self.optuna.trial.TrialState.FAIL)
 
     def finished(self) -> list[dict[str, Any]]:
         """Settings and results of every finished trial, by place."""

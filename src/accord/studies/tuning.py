@@ -16,7 +16,7 @@ import pyarrow.parquet as parquet
 
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.studies.compare import ORACLE, Cell, Study, Wanted, every_row, row_name
+from accord.studies.compare import ORACLE, Cell, Study, Wanted, every_row, row_name, unfinished
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
 from accord.training import Hook
@@ -109,7 +109,12 @@ def tune(
             share = -(-len(ledger.free_places()) // SHARED) if tuning.storage else together
             held = ledger.claim(min(together, max(1, share)))
             if held:
-                _work(tuning, ledger, held, hook)
+                try:
+                    with unfinished(out) as place:
+                        _work(tuning, ledger, held, hook, place)
+                except BaseException:  # whoever goes on in this process must not wait for them
+                    ledger.give_up(held)
+                    raise
                 _tell(ledger, watch)
             elif ledger.complete():
                 break
@@ -125,7 +130,7 @@ def _tell(ledger: Ledger, watch: Watch) -> None:
     watch(Standing(len(rows), ledger.trials, value, settings))
 
 
-def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook) -> None:
+def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook, place: Path) -> None:
     started = time.perf_counter()
 
     def alive(one: Held, inner: Hook | None) -> Hook:
@@ -141,13 +146,13 @@ def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook) 
     settings = [tuning.settings_of(one.settings, seed) for one, seed in jobs]
     hooks = [alive(one, hook(one.trial.number, seed)) for one, seed in jobs]
     try:
-        values = tuning.study.validate(settings, tuning.row[1], hooks)
+        values = tuning.study.validate(settings, tuning.row[1], hooks, place)
     except AccordError as error:
         if len(held) == 1:
             ledger.failed(held[0], str(error))
             return
         for one in held:  # one of them cannot be trained: find out which
-            _work(tuning, ledger, [one], hook)
+            _work(tuning, ledger, [one], hook, place)
         return
     seconds = (time.perf_counter() - started) / len(held)
     for k, one in enumerate(held):

@@ -2,15 +2,17 @@
 
 The state is the networks, the optimiser's moments, every random stream, the place in the epoch, the best weights
 so far and the history. An epoch is taken up in its middle by drawing its batches again from the stream's state at
-its start and passing over those that are done. One file, renamed into place, is whole or not there.
+its start and passing over those that are done. A stack of runs is written down between two epochs, with those that
+have left it. One file, renamed into place, is whole or not there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,10 +28,15 @@ from accord.files import whole_file
 from accord.methods.base import Phase
 
 if TYPE_CHECKING:
-    from accord.training.loop import Trainer
+    from accord.models.stack import Stack
+    from accord.training.stacking import StackedRun
 
 SECONDS = 30.0
 """Between two checkpoints of a run."""
+LEAST_BETWEEN = 20
+"""Time between two, in times of what writing the last took: at most a twentieth of a training goes into them."""
+LARGEST = 4 * 2**30
+"""Bytes of a stack's state, beyond which it is not written down."""
 FORMAT = "accord checkpoint 1"
 
 
@@ -58,20 +65,23 @@ class Checkpoint:
         self.identity = ""
         self.stop = False
         """Set when the person asks to stop: the run is written down and ends at its next step."""
-        self._last = time.monotonic()
+        self._last, self._took = time.monotonic(), 0.0
 
     def due(self) -> bool:
-        return self.stop or time.monotonic() - self._last >= self.seconds
+        return self.stop or time.monotonic() - self._last >= max(self.seconds, LEAST_BETWEEN * self._took)
 
     def write(self, state: State) -> None:
+        started = time.monotonic()
         facts = {"format": FORMAT, "identity": self.identity, "facts": json.dumps(state.facts)}
         tensors = {name: _plain(tensor) for name, tensor in state.tensors.items()}
         try:
+            self.path.parent.mkdir(exist_ok=True)  # of a folder that others use too, the last of them takes it away
             with whole_file(self.path, flush=True) as draft:
                 save_file(tensors, draft, metadata=facts)
         except (OSError, SafetensorError) as error:
             raise DataError(f"The checkpoint '{self.path}' cannot be written: {error}.") from error
         self._last = time.monotonic()
+        self._took = self._last - started
 
     def read(self) -> State | None:
         """What was written last; None where nothing was."""
@@ -102,15 +112,20 @@ class Checkpoint:
 
 
 def checkpoint_of(where: str | Path | Checkpoint | None, *identity: Any) -> Checkpoint | None:
-    """A checkpoint for the run that these words and arrays tell apart from all others."""
+    """A checkpoint for the run that these words and arrays tell apart from all others.
+
+    In a folder the file bears the run's own name, so that many runs can share it.
+    """
     if where is None:
         return None
-    checkpoint = where if isinstance(where, Checkpoint) else Checkpoint(where)
     digest = hashlib.blake2b(digest_size=16)
     for one in (torch.__version__, *identity):
         digest.update(np.ascontiguousarray(one).tobytes() if isinstance(one, np.ndarray) else str(one).encode())
-    checkpoint.identity = digest.hexdigest()
-    return checkpoint
+    name = digest.hexdigest()
+    if not isinstance(where, Checkpoint):
+        where = Checkpoint(Path(where) / f"{name}.safetensors" if Path(where).is_dir() else where)
+    where.identity = name
+    return where
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -138,10 +153,18 @@ class Keeper:
         self.saved = None if checkpoint is None else checkpoint.read()
         if self.saved is not None:
             with self._sound():
-                self.history, self.phase = list(self.saved.facts["history"]), int(self.saved.facts["phase"])
-                if not 1 <= self.phase <= len(phases) or not all(isinstance(one, dict) for one in self.history):
-                    raise ValueError("its phase or its history")
+                self.phase = int(self.saved.facts["phase"])
+                if not 1 <= self.phase <= len(phases):
+                    raise ValueError("its phase")
+                self._take(self.saved)
                 fill(self._weights(), self.saved.under("network"))
+
+    def _take(self, saved: State) -> None:
+        """What is known of the run so far."""
+        self.history = sound_history(saved.facts["history"])
+
+    def _facts(self) -> dict[str, Any]:
+        return {"phase": self.phase, "history": self.history}
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
@@ -161,19 +184,72 @@ class Keeper:
             for name, tensor in network.state_dict().items()
         }
 
-    def begin(self, number: int, trainer: Trainer) -> None:
+    def begin(self, number: int, trainer: Any) -> None:
         self.phase = number
         if self.saved is not None:
             with self._sound():
                 trainer.restore(self.saved)
             self.saved = None
 
-    def between_steps(self, trainer: Trainer) -> None:
+    def between_steps(self, trainer: Any) -> None:
         """Write the run down if it is time to, and stop it if it was asked to."""
-        if self.checkpoint is None or not self.checkpoint.due():
+        checkpoint = self.checkpoint
+        if checkpoint is None or not checkpoint.due():
             return
-        state = trainer.state()
-        facts = state.facts | {"phase": self.phase, "history": self.history}
-        self.checkpoint.write(State(facts, state.tensors | named("network", self._weights())))
-        if self.checkpoint.stop:
+        facts, tensors = trainer.state()
+        self._write(checkpoint, State(facts | self._facts(), tensors | named("network", self._weights())))
+        if checkpoint.stop:
             raise InterruptedRunError(f"stopped in epoch {trainer.epoch + 1} of phase '{trainer.phase.name}'")
+
+    def _write(self, checkpoint: Checkpoint, state: State) -> None:
+        checkpoint.write(state)
+
+
+def sound_history(history: Any) -> list[dict[str, Any]]:
+    """A history as it was written down; refused where it is none."""
+    if not all(isinstance(one, dict) for one in history):
+        raise ValueError("its history")
+    return list(history)
+
+
+class StackKeeper(Keeper):
+    """The same of a stack: the stories of all its runs. A stack too large for it goes on without a checkpoint."""
+
+    def __init__(
+        self,
+        phases: list[Phase],
+        stacks: Sequence[Stack],
+        runs: Sequence[StackedRun],
+        checkpoint: Checkpoint | None,
+    ) -> None:
+        self.stacks, self.runs = stacks, runs
+        super().__init__(phases, checkpoint)
+
+    def _take(self, saved: State) -> None:
+        for run, story in zip(self.runs, saved.facts["runs"], strict=True):
+            run.take(story)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"phase": self.phase, "runs": [run.story() for run in self.runs]}
+
+    def _weights(self) -> dict[str, Tensor]:
+        """Every network of every run, whether it is still in its stack or not."""
+        return {
+            f"{k}/{place}/{name}": tensor
+            for k, stack in enumerate(self.stacks)
+            for place, member in enumerate(stack.everyone)
+            for name, tensor in member.state_dict().items()
+        }
+
+    def begin(self, number: int, trainer: Any) -> None:
+        stories = None if self.saved is None else self.saved.facts["runs"]
+        super().begin(number, trainer)
+        for run, story in zip(self.runs, stories or [], strict=stories is not None):
+            run.take(story)  # again: a phase begins with a clean slate
+
+    def _write(self, checkpoint: Checkpoint, state: State) -> None:
+        size = sum(tensor.numel() * tensor.element_size() for tensor in state.tensors.values())
+        if size <= min(LARGEST, shutil.disk_usage(checkpoint.path.parent.parent).free // 2):
+            super()._write(checkpoint, state)
+        else:
+            self.checkpoint = None

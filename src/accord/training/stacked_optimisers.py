@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accord.methods.base import along_runs
+from accord.methods.base import along_runs, optimiser_tensors, restore_optimiser
+from accord.training.checkpoints import fill
 from accord.training.loop import TrainingOptions
 from accord.training.optimisers import BETAS, EPSILON, MOMENTUM
 
@@ -65,10 +66,10 @@ class StackedOptimiser:
             grad.addcmul_(parameter, along_runs(self.decays, parameter))
 
     def state(self) -> dict[str, Tensor]:
-        raise NotImplementedError("a stack is not written down while it trains")
+        raise NotImplementedError
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        raise NotImplementedError("a stack is not written down while it trains")
+        raise NotImplementedError
 
     def release(self) -> None:
         self.clear()
@@ -115,6 +116,12 @@ class StackedAdam(StackedOptimiser):
             else:
                 group["lr"] = rate * self.highest
 
+    def state(self) -> dict[str, Tensor]:
+        return optimiser_tensors(self.adam)
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        restore_optimiser(self.adam, state)
+
     def release(self) -> None:
         super().release()
         self.adam.state.clear()
@@ -157,6 +164,12 @@ class StackedSGD(StackedOptimiser):
         _MANY._foreach_add_(moments, grads)
         for parameter, moment in zip(parameters, moments, strict=True):
             parameter.addcmul_(moment, along_runs(self.now, parameter), value=-1)
+
+    def state(self) -> dict[str, Tensor]:
+        return {str(k): moment for k, moment in enumerate(self.moments)}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        fill(self.state(), state)
 
     def release(self) -> None:
         super().release()

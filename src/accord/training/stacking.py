@@ -22,6 +22,7 @@ from accord.errors import AccordError
 from accord.methods.base import Phase
 from accord.methods.denoising import PerRun
 from accord.models.stack import Stack
+from accord.training.checkpoints import Checkpoint, StackKeeper, State, named, sound_history
 from accord.training.forks import computes_here
 from accord.training.loop import EpochRecord, Hook, Progress, TrainingOptions, diverged
 from accord.training.seeds import stream
@@ -80,6 +81,19 @@ class StackedRun:
     def start_phase(self) -> None:
         self.best, self.best_epoch, self.stopped, self.kept = None, 0, self.error is not None, False
 
+    def story(self) -> dict[str, Any]:
+        """All of it, for a checkpoint."""
+        error = None if self.error is None else str(self.error)
+        own = {name: getattr(self, name) for name in ("history", "best", "best_epoch", "stopped", "kept")}
+        return own | {"error": error}
+
+    def take(self, story: dict[str, Any]) -> None:
+        self.history = sound_history(story["history"])
+        self.best = None if story["best"] is None else float(story["best"])
+        self.best_epoch = int(story["best_epoch"])
+        self.stopped, self.kept = bool(story["stopped"]), bool(story["kept"])
+        self.error = None if story["error"] is None else AccordError(str(story["error"]))
+
 
 def train_stacked(
     phases: Sequence[Phase],
@@ -87,12 +101,19 @@ def train_stacked(
     settings: Sequence[PerRun],
     runs: Sequence[StackedRun],
     world: World,
+    checkpoint: Checkpoint | None = None,
 ) -> None:
-    """Train all runs through all phases; histories go into the runs, weights into the stacks' members."""
+    """Train all runs through all phases; histories go into the runs, weights into the stacks' members.
+
+    With ``checkpoint`` all of it is written down now and then between two epochs, and taken up where it was.
+    """
     computes_here()
     device = runs[0].data.device
+    keeper = StackKeeper(list(phases), stacks, runs, checkpoint)
     with own_stream(device):
         for number, phase in enumerate(phases, 1):
+            if number < keeper.phase:
+                continue
             for one in (*stacks, *settings):
                 one.rejoin()
             groups = _groups(runs, world) if phase.shared else [[place] for place in range(len(runs))]
@@ -102,7 +123,10 @@ def train_stacked(
                     one.keep(first)
             for place, *others in groups:
                 runs[place].twins = [runs[other] for other in others]
-            _Phase(phase, (number, len(phases)), stacks, settings, [runs[place] for place in first], world).run()
+            own = [runs[place] for place in first]
+            now = _Phase(phase, (number, len(phases)), stacks, settings, own, world)
+            keeper.begin(number, now)
+            now.run(keeper)
             _hand_on(phase, groups)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -150,6 +174,8 @@ class _Phase:
         self.phase, self.number, self.stacks, self.settings, self.world = phase, number, stacks, settings, world
         self.runs = list(runs)
         """Who stands at each place; a run that has stopped stays until the stack is made smaller."""
+        self.begun = list(range(len(runs)))
+        """At which place each of them began."""
         self.device = runs[0].data.device
         self.recording = self.device.type == "cuda"
         self.learning: dict[str, Any] = phase.networks
@@ -168,13 +194,47 @@ class _Phase:
         self.stepper = Stepper(self.phase, self.optimiser, self.optimiser.now, self.device, (len(self.runs),))
         self.chunk = None
 
-    def run(self) -> None:
+    def run(self, keeper: StackKeeper) -> None:
         learning = set(map(id, self.learning.values()))
         for one in self.stacks:
             one.train(id(one) in learning)
         while self.runs:
             self._one_epoch()
+            if self.runs:
+                keeper.between_steps(self)
         self.optimiser.release()
+
+    def state(self) -> State:
+        """Everything the rest of the phase depends on; taken between two epochs."""
+        facts = {"epoch": self.epoch, "steps": self.steps, "begun": self.begun}
+        tensors = named("optimiser", self.optimiser.state())
+        tensors |= named("stream", {str(k): one.get_state() for k, one in enumerate(self.generators)})
+        for role, saved in self.best.items():
+            tensors |= named(f"best/{role}", {str(k): tensor for k, tensor in enumerate(saved)})
+        if self.phase.memory is not None:
+            tensors |= named("memory", self.phase.memory.state())
+        return State(facts, tensors)
+
+    @torch.no_grad()
+    def restore(self, state: State) -> None:
+        """Take the phase up where it was written down, with those who had not left by then."""
+        going = [int(place) for place in state.facts["begun"]]
+        if not going or going != sorted(set(going)) or not 0 <= going[0] <= going[-1] < len(self.runs):
+            raise ValueError("who is in the stack")
+        self._go_on_with(going)
+        self.epoch, self.steps = int(state.facts["epoch"]), int(state.facts["steps"])
+        self.optimiser.restore(state.under("optimiser"))
+        streams = state.under("stream")
+        for k, generator in enumerate(self.generators):
+            generator.set_state(streams[str(k)])
+        for role in self.phase.kept:
+            saved, current = state.under(f"best/{role}"), self._tensors(role)
+            if saved and [saved[str(k)].shape for k in range(len(saved))] != [t.shape for t in current]:
+                raise ValueError(f"the best weights of '{role}'")
+            if saved:
+                self.best[role] = [saved[str(k)].to(t.device, copy=True) for k, t in enumerate(current)]
+        if self.phase.memory is not None:
+            self.phase.memory.restore({name: t.to(self.device) for name, t in state.under("memory").items()})
 
     def _one_epoch(self) -> None:
         started, first = time.perf_counter(), self.steps
@@ -298,7 +358,9 @@ class _Phase:
         for role, saved in self.best.items():
             for parameter, best in zip(self._tensors(role), saved, strict=True):
                 parameter.index_copy_(0, rows, best.index_select(0, rows))
-        going = [place for place in range(len(self.runs)) if place not in stopped]
+        self._go_on_with([place for place in range(len(self.runs)) if place not in stopped])
+
+    def _go_on_with(self, going: list[int]) -> None:
         self.optimiser.clear()
         self.stepper.release()
         for one in (*self.stacks, *self.settings):
@@ -309,5 +371,6 @@ class _Phase:
             self.phase.memory.keep(kept)
         self.best = {role: [t.index_select(0, kept) for t in saved] for role, saved in self.best.items()}
         self.runs = [self.runs[place] for place in going]
+        self.begun = [self.begun[place] for place in going]
         self.generators = [self.generators[place] for place in going]
         self._new_stepper()

@@ -1,0 +1,200 @@
+"""A stack that dies goes on where it was: the same bytes as if it had never stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from accord import Classifier, Recommender
+from accord.data.simulator import Simulation
+from accord.errors import DataError
+from accord.estimators import fit_together
+from accord.estimators.stacking import Source, fit_stacked
+from accord.studies import Comparison
+from accord.studies.compare import UNFINISHED, compare
+from accord.studies.tuning import Tuning, tune
+from accord.training import checkpoints
+from accord.training.checkpoints import Checkpoint
+
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")),
+]
+QUICK: dict[str, Any] = {"epochs": 5, "patience": 2, "batch_size": 512, "dims": 8}
+
+
+class Killed(BaseException):
+    """As Ctrl-C or the end of a process."""
+
+
+@pytest.fixture(autouse=True)
+def after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+
+
+def until(epochs: int) -> Any:
+    """A hook that dies after so many epochs of its run."""
+    left = iter(range(epochs))
+
+    def hook(progress: Any) -> None:
+        if next(left, None) is None:
+            raise Killed
+
+    return hook
+
+
+def told(seen: list[int]) -> Any:
+    return lambda progress: seen.append(progress.epoch)
+
+
+def weights(fitted: Any) -> torch.Tensor:
+    return torch.cat(
+        [t.detach().flatten().float() for n in fitted.networks_.values() for t in n.state_dict().values()]
+    )
+
+
+def stories(fitted: Any) -> list[dict[str, Any]]:
+    return [{k: v for k, v in record.items() if not k.endswith("_seconds")} for record in fitted.history_]
+
+
+def assert_same(ones: list[Any], others: list[Any]) -> None:
+    for one, other in zip(ones, others, strict=True):
+        assert stories(one) == stories(other)
+        assert torch.equal(weights(one), weights(other))
+
+
+def recommenders(model: str, method: str, device: str) -> list[Recommender]:
+    """Two that share DeCA(p)'s prior, and two that stop at other epochs."""
+    varied = [{"learning_rate": 0.01}, {"learning_rate": 0.01, "c1": 1.0}, {"learning_rate": 0.1}, {"seed": 3}]
+    return [Recommender(model=model, method=method, device=device, **QUICK, **own) for own in varied]  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "epochs"),
+    [
+        ("gmf", "deca-p", 1),
+        ("gmf", "deca-p", 4),
+        ("gmf", "deca-p", 7),
+        ("cdae", "deca", 2),
+        ("lightgcn", "t-ce", 3),
+    ],
+)
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_stack_of_recommenders_goes_on(
+    model: str, method: str, epochs: int, device: str, made: Simulation, tmp_path: Path
+) -> None:
+    whole = fit_stacked(recommenders(model, method, device), Source(made.log()))
+    if model == "gmf":
+        assert len({len(rec.history_) for rec in whole}) > 1  # some leave before others
+    hooks = [*[None] * 3, until(epochs)]
+    with pytest.raises(Killed):
+        fit_stacked(recommenders(model, method, device), Source(made.log()), hooks=hooks, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    seen: list[int] = []
+    again = fit_stacked(
+        recommenders(model, method, device),
+        Source(made.log()),
+        hooks=[*[None] * 3, told(seen)],
+        checkpoint=tmp_path,
+    )
+    assert len(seen) == len(whole[3].history_) - epochs
+    assert_same(whole, again)
+    assert not list(tmp_path.iterdir())
+
+
+def examples() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    labels = np.arange(260) % 3
+    return (rng.normal(size=(260, 7)) + labels[:, None]).astype(np.float32), labels
+
+
+@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "mw-net", "deca-p", "deca"])
+@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_stack_of_classifiers_goes_on(method: str, epochs: int, device: str, tmp_path: Path) -> None:
+    X, y = examples()
+    clean = [(X[:20], y[:20]) if method == "mw-net" else None] * 3
+    more = {"model": "mlp", "method": method, "epochs": 8, "patience": 3, "rounds": 4}
+    more |= {"batch_size": 50, "device": device}
+
+    def fit(last: Any = None, place: Path | None = None) -> list[Classifier]:
+        runs = [Classifier(**more, learning_rate=rate, seed=k) for k, rate in enumerate((1e-6, 3e-3, 1e-3))]
+        return fit_together(runs, [X] * 3, [y] * 3, clean=clean, hooks=[None, None, last], checkpoints=place)
+
+    whole = fit()
+    with pytest.raises(Killed):
+        fit(until(epochs), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    seen: list[int] = []
+    assert_same(whole, fit(told(seen), tmp_path))
+    assert len(seen) == len(whole[2].history_) - epochs
+    assert not list(tmp_path.iterdir())
+
+
+def test_classifiers_that_are_no_stack_go_on(tmp_path: Path) -> None:
+    _, y = examples()
+    images = (np.random.default_rng(0).normal(size=(260, 4, 4)) + y[:, None, None]).astype(np.float32)
+    more = {"model": "convnet", "method": "normal", "epochs": 3, "batch_size": 50, "device": "cpu"}
+
+    def fit(last: Any = None, place: Path | None = None) -> list[Classifier]:
+        runs = [Classifier(**more, seed=k) for k in range(2)]
+        return fit_together(runs, [images] * 2, [y] * 2, hooks=[None, last], checkpoints=place)
+
+    whole = fit()
+    with pytest.raises(Killed):
+        fit(until(2), tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert_same(whole, fit(place=tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_search_and_a_comparison_go_on_inside_a_stack(made: Simulation, tmp_path: Path) -> None:
+    study = Comparison(made.log(), ["deca-p"], settings=QUICK, seeds=2)
+    tuning = Tuning(study, trials=3, space={"c1": (1.0, 10.0, 100.0)}, alone=True, sampler="grid")
+    values = [row["value"] for row in tune(tuning, tmp_path / "whole")["rows"]]
+    with pytest.raises(Killed):
+        tune(tuning, tmp_path / "search", hook=lambda trial, seed: until(3))
+    assert len(list((tmp_path / "search" / UNFINISHED).iterdir())) == 1
+    seen: list[int] = []
+    found = tune(tuning, tmp_path / "search", hook=lambda trial, seed: told(seen))
+    assert [row["value"] for row in found["rows"]] == values
+    assert seen[0] > 1
+    assert not (tmp_path / "search" / UNFINISHED).exists()
+
+    whole = compare(study, tmp_path / "cells")["rows"][0]["metrics"]
+    with pytest.raises(Killed):
+        compare(study, tmp_path / "again", lambda *cell: until(4))
+    assert len(list((tmp_path / "again" / UNFINISHED).iterdir())) == 1
+    assert compare(study, tmp_path / "again")["rows"][0]["metrics"] == whole
+    assert not (tmp_path / "again" / UNFINISHED).exists()
+
+
+def test_another_stack_begins_anew_and_leaves_the_first_alone(made: Simulation, tmp_path: Path) -> None:
+    def fit(seed: int, hook: Any = None) -> None:
+        pair = [Recommender(method="normal", **QUICK, seed=seed + k) for k in range(2)]
+        fit_stacked(pair, Source(made.log()), hooks=[hook, None], checkpoint=tmp_path)
+
+    with pytest.raises(Killed):
+        fit(0, until(2))
+    (first,) = tmp_path.iterdir()
+    seen: list[int] = []
+    fit(5, told(seen))
+    assert seen[0] == 1
+    assert list(tmp_path.iterdir()) == [first]
+    first.write_bytes(first.read_bytes()[:1000])
+    with pytest.raises(DataError, match="is damaged"):
+        fit(0)
+
+
+def test_a_stack_too_large_is_not_written_down(
+    made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "LARGEST", 1000)
+    pair = [Recommender(method="normal", **QUICK, seed=k) for k in range(2)]
+    with pytest.raises(Killed):
+        fit_stacked(pair, Source(made.log()), hooks=[until(2), None], checkpoint=tmp_path)
+    assert not list(tmp_path.iterdir())
