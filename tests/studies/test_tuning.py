@@ -106,7 +106,7 @@ def test_settings_that_cannot_be_trained_are_passed_over(made: Simulation, tmp_p
     study = Comparison(made.log(), ["normal"], settings=QUICK)
 
     class Failing(clicks.Comparison):
-        def validate(self, settings: Any, method: str, hooks: Any) -> list[float]:
+        def validate(self, settings: Any, method: str, hooks: Any, unfinished: Any = None) -> list[float]:
             if any(one["l2"] == 1.0 for one in settings):
                 raise DataError("Training diverged.")
             return [0.5 for _ in settings]

@@ -114,4 +114,4 @@ def _convolved(x: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
     lacking = min(SUPPORTED) - x.shape[-1]
     if lacking > 0:  # the first layer: channels of nought
         x, weight = F.pad(x, (0, lacking)), F.pad(weight, (0, 0, 0, 0, 0, lacking))
-    return narrow_conv3x3(x.movedim(-1, 2), weight).movedim(2, -1)[:, :, ::stride, ::stride]
+    return narrow_conv3x3(x.movedim(-1, 2), weight, stride).movedim(2, -1)

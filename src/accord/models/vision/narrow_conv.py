@@ -4,7 +4,7 @@ ResNet-32 for small images is made of 3×3 convolutions of 16, 32 and 64 channel
 byte, and cuDNN's kernels, made for wide layers, take several times as long as the memory traffic asks for. Here
 a convolution is an implicit matrix product over NHWC memory: a program takes a run of pixels, reads the rows of
 their neighbours straight from the cache, and multiplies them by the weights. The gradient with respect to the
-input is the same kernel with the taps turned round. The gradient with respect to the weights is one product per
+input is the same kernel with the taps turned round; with a stride of 2, of every second row and column. The gradient with respect to the weights is one product per
 program over its share of the pixels, with the three columns of taps side by side on one axis and the three rows
 of taps on the other; the programs' partial sums are then added in a fixed order. There are no atomic operations:
 the same inputs give the same bytes.
@@ -87,8 +87,8 @@ def available(x: Tensor, weight: Tensor, stride: int) -> bool:
     )
 
 
-def narrow_conv3x3(x: Tensor, weight: Tensor) -> Tensor:
-    """The 3×3 convolution of stride 1 and padding 1, without bias, of `x` in channels-last memory.
+def narrow_conv3x3(x: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
+    """The 3×3 convolution of padding 1, without bias, of `x` in channels-last memory.
 
     `x` is (N, C, H, W) and `weight` (O, C, 3, 3), or, for R runs at once, (R, N, C, H, W) and (R, O, C, 3, 3).
     `weight` may be of a wider type, as under autocast: it is cast here, and its gradient cast back.
@@ -97,9 +97,24 @@ def narrow_conv3x3(x: Tensor, weight: Tensor) -> Tensor:
         raise ValueError(f"no 3×3 convolution of {tuple(x.shape)} by {tuple(weight.shape)}")
     if x.shape[:-4] != weight.shape[:-4]:
         raise ValueError(f"{tuple(x.shape)} and {tuple(weight.shape)} are of different runs")
+    if stride not in (1, 2):
+        raise ValueError(f"the stride must be 1 or 2, got {stride}")
     if not SUPPORTED.issuperset(weight.shape[-4:-2]):
         raise ValueError(f"channels must be among {sorted(SUPPORTED)}, got {tuple(weight.shape[-4:-2])}")
-    return _apply(_Conv, x, weight.to(x.dtype))
+    return _apply(_Conv, x, weight.to(x.dtype), Grid(x.shape[-2], x.shape[-1], stride))
+
+
+class Grid(NamedTuple):
+    """The pixels of a convolution's input, and one in how many of its rows and columns the output has."""
+
+    height: int
+    width: int
+    stride: int = 1
+
+    @property
+    def thinned(self) -> tuple[int, int]:
+        """Height and width of the output."""
+        return -(-self.height // self.stride), -(-self.width // self.stride)
 
 
 def _in_memory(x: Tensor) -> Tensor:
@@ -107,7 +122,7 @@ def _in_memory(x: Tensor) -> Tensor:
     return x.movedim(-3, -1).contiguous()
 
 
-def conv(x: Tensor, weight: Tensor, tiles: ConvTiles, flip: bool = False) -> Tensor:
+def conv(x: Tensor, weight: Tensor, tiles: ConvTiles, grid: Grid, flip: bool = False) -> Tensor:
     """Launches the convolution; with `flip`, `x` is the output's gradient and the result the input's."""
     pixels = _in_memory(x)
     runs = weight.shape[0] if weight.dim() == 5 else 1
@@ -116,29 +131,29 @@ def conv(x: Tensor, weight: Tensor, tiles: ConvTiles, flip: bool = False) -> Ten
     outs, ins, s_out, s_in = *weight.shape[-4:-2], *weight.stride()[-4:-2]
     if flip:
         outs, ins, s_out, s_in = ins, outs, s_in, s_out
-    h, w = x.shape[-2:]
-    y = x.new_empty((*pixels.shape[:-1], outs))
-    total, out = pixels.numel() // (runs * ins), min(tiles.out, outs)
-    grid = (-(-total // tiles.block), outs // out, runs)
-    kernels.conv_kernel[grid](
-        pixels, weight, y, total, h, w, ins, outs, s_in, s_out, *weight.stride()[-2:], flip,
-        tiles.block, out, tiles.fuse, num_warps=tiles.warps, num_stages=1,
+    h, w, stride = grid
+    y = x.new_empty((*pixels.shape[:-3], *((h, w) if flip else grid.thinned), outs))
+    read, total, out = pixels.numel() // (runs * ins), y.numel() // (runs * outs), min(tiles.out, outs)
+    kernels.conv_kernel[-(-total // tiles.block), outs // out, runs](
+        pixels, weight, y, read, total, h, w, ins, outs, s_in, s_out, *weight.stride()[-2:], flip,
+        tiles.block, out, tiles.fuse and stride == 1, stride, num_warps=tiles.warps, num_stages=1,
     )  # fmt: skip
     return y.movedim(-1, -3)
 
 
-def weight_gradient(grad: Tensor, x: Tensor, tiles: WeightTiles) -> Tensor:
+def weight_gradient(grad: Tensor, x: Tensor, tiles: WeightTiles, grid: Grid) -> Tensor:
     """Launches the weight gradient: the programs' shares, then their sum. The result is in channels-last memory."""
     runs = x.shape[0] if x.dim() == 5 else 1
-    (c, h, w), o = x.shape[-3:], grad.shape[-3]
-    total = x.numel() // (runs * c)
+    c, o, rows_at_once = x.shape[-3], grad.shape[-3], tiles.rows and grid.stride == 1
+    read, total = x.numel() // (runs * c), grad.numel() // (runs * o)
     blocks = -(-total // tiles.block)
     steps = -(-blocks // tiles.programs)
     programs = -(-blocks // steps)
     part = x.new_empty((runs, programs, o * 9 * c), dtype=torch.float32)
-    kernels.weight_kernel[runs * programs, 1 if tiles.rows else 3, 1 if tiles.columns else 3](
-        _in_memory(grad), _in_memory(x), part, total, programs, h, w, c, o, steps,
-        tiles.block, tiles.rows, tiles.columns, tiles.stages == 1, num_warps=tiles.warps, num_stages=tiles.stages,
+    kernels.weight_kernel[runs * programs, 1 if rows_at_once else 3, 1 if tiles.columns else 3](
+        _in_memory(grad), _in_memory(x), part, read, total, programs, *grid[:2], c, o, steps,
+        tiles.block, rows_at_once, tiles.columns, tiles.stages == 1, grid.stride,
+        num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
     out = x.new_empty((*x.shape[:-4], o, 3, 3, c))
     rows = 1 << (programs - 1).bit_length()
@@ -153,8 +168,8 @@ def _conv_tiles(weight: Tensor) -> ConvTiles:
     return tiles[max(weight.shape[-4:-2])]
 
 
-def _apply(function: type[torch.autograd.Function], a: Tensor, b: Tensor) -> Tensor:
-    result: Any = function.apply(a, b)
+def _apply(function: type[torch.autograd.Function], a: Tensor, b: Tensor, grid: Grid) -> Tensor:
+    result: Any = function.apply(a, b, grid)
     return result
 
 
@@ -163,19 +178,20 @@ class _Bilinear(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
+        *tensors, ctx.grid = inputs
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
         ctx.set_materialize_grads(False)
 
 
-def _tangent(function: type[torch.autograd.Function], ctx: Any, a_tangent: Any, b_tangent: Any) -> Any:
+def _tangent(function: type[torch.autograd.Function], ctx: Any, a_tangent: Any, b_tangent: Any, _: Any) -> Any:
     """The tangent of a bilinear function."""
     a, b = ctx.saved_tensors
     parts = []
     if a_tangent is not None:
-        parts.append(_apply(function, a_tangent.to(a.dtype), b))  # under autocast a tangent may be wider
+        parts.append(_apply(function, a_tangent.to(a.dtype), b, ctx.grid))  # under autocast a tangent may be wider
     if b_tangent is not None:
-        parts.append(_apply(function, a, b_tangent.to(b.dtype)))
+        parts.append(_apply(function, a, b_tangent.to(b.dtype), ctx.grid))
     return sum(parts[1:], parts[0]) if parts else None
 
 
@@ -183,18 +199,19 @@ class _Conv(_Bilinear):
     """(input, weight) to output."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor) -> Tensor:
-        return conv(x, weight, _conv_tiles(weight))
+    def forward(x: Tensor, weight: Tensor, grid: Grid) -> Tensor:
+        return conv(x, weight, _conv_tiles(weight), grid)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (grad,) = grads
         if grad is None:
-            return None, None
+            return None, None, None
         x, weight = ctx.saved_tensors
         return (
-            _apply(_InputGradient, grad, weight) if ctx.needs_input_grad[0] else None,
-            _apply(_WeightGradient, grad, x) if ctx.needs_input_grad[1] else None,
+            _apply(_InputGradient, grad, weight, ctx.grid) if ctx.needs_input_grad[0] else None,
+            _apply(_WeightGradient, grad, x, ctx.grid) if ctx.needs_input_grad[1] else None,
+            None,
         )
 
     @staticmethod
@@ -206,18 +223,19 @@ class _InputGradient(_Bilinear):
     """(output's gradient, weight) to input's gradient."""
 
     @staticmethod
-    def forward(grad: Tensor, weight: Tensor) -> Tensor:
-        return conv(grad, weight, _conv_tiles(weight), flip=True)
+    def forward(grad: Tensor, weight: Tensor, grid: Grid) -> Tensor:
+        return conv(grad, weight, _conv_tiles(weight), grid, flip=True)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (back,) = grads
         if back is None:
-            return None, None
+            return None, None, None
         grad, weight = ctx.saved_tensors
         return (
-            _apply(_Conv, back, weight) if ctx.needs_input_grad[0] else None,
-            _apply(_WeightGradient, grad, back) if ctx.needs_input_grad[1] else None,
+            _apply(_Conv, back, weight, ctx.grid) if ctx.needs_input_grad[0] else None,
+            _apply(_WeightGradient, grad, back, ctx.grid) if ctx.needs_input_grad[1] else None,
+            None,
         )
 
     @staticmethod
@@ -229,19 +247,20 @@ class _WeightGradient(_Bilinear):
     """(output's gradient, input) to weight's gradient."""
 
     @staticmethod
-    def forward(grad: Tensor, x: Tensor) -> Tensor:
+    def forward(grad: Tensor, x: Tensor, grid: Grid) -> Tensor:
         tiles = WEIGHT_TILES_OF_MANY if x.dim() == 5 and len(x) >= MANY else WEIGHT_TILES
-        return weight_gradient(grad, x, tiles[max(grad.shape[-3], x.shape[-3])])
+        return weight_gradient(grad, x, tiles[max(grad.shape[-3], x.shape[-3])], grid)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         (back,) = grads
         if back is None:
-            return None, None
+            return None, None, None
         grad, x = ctx.saved_tensors
         return (
-            _apply(_Conv, x, back) if ctx.needs_input_grad[0] else None,
-            _apply(_InputGradient, grad, back) if ctx.needs_input_grad[1] else None,
+            _apply(_Conv, x, back, ctx.grid) if ctx.needs_input_grad[0] else None,
+            _apply(_InputGradient, grad, back, ctx.grid) if ctx.needs_input_grad[1] else None,
+            None,
         )
 
     @staticmethod
