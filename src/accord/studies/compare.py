@@ -320,9 +320,11 @@ def unfinished(out: Path) -> Iterator[Path]:
     """A folder for trainings that are not finished; it goes when none is left in it."""
     place = out / UNFINISHED
     place.mkdir(exist_ok=True)
-    yield place
-    with suppress(OSError):  # some are left, maybe of another process
-        place.rmdir()
+    try:
+        yield place
+    finally:
+        with suppress(OSError):  # some are left, maybe of another process
+            place.rmdir()
 
 
 T = TypeVar("T")

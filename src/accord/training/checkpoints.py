@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -143,6 +143,17 @@ def fill(target: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
             tensor.copy_(source[name])
 
 
+class Going(Protocol):
+    """A phase in training, of one run or of a stack."""
+
+    phase: Phase
+    epoch: int
+
+    def state(self) -> State: ...
+
+    def restore(self, state: State) -> None: ...
+
+
 class Keeper:
     """A run's history, and its checkpoint where it has one."""
 
@@ -184,14 +195,14 @@ class Keeper:
             for name, tensor in network.state_dict().items()
         }
 
-    def begin(self, number: int, trainer: Any) -> None:
+    def begin(self, number: int, trainer: Going) -> None:
         self.phase = number
         if self.saved is not None:
             with self._sound():
                 trainer.restore(self.saved)
             self.saved = None
 
-    def between_steps(self, trainer: Any) -> None:
+    def between_steps(self, trainer: Going) -> None:
         """Write the run down if it is time to, and stop it if it was asked to."""
         checkpoint = self.checkpoint
         if checkpoint is None or not checkpoint.due():
@@ -241,11 +252,11 @@ class StackKeeper(Keeper):
             for name, tensor in member.state_dict().items()
         }
 
-    def begin(self, number: int, trainer: Any) -> None:
-        stories = None if self.saved is None else self.saved.facts["runs"]
+    def begin(self, number: int, trainer: Going) -> None:
+        saved = self.saved
         super().begin(number, trainer)
-        for run, story in zip(self.runs, stories or [], strict=stories is not None):
-            run.take(story)  # again: a phase begins with a clean slate
+        if saved is not None:
+            self._take(saved)  # again: a phase begins with a clean slate
 
     def _write(self, checkpoint: Checkpoint, state: State) -> None:
         size = sum(tensor.numel() * tensor.element_size() for tensor in state.tensors.values())
