@@ -63,7 +63,8 @@ def run_reproduce(
             rows.append([part.name, "0", found["missing"]])
             continue
         done, whole = sum(row["seeds"] for row in found["rows"]), found["seeds"] * len(found["rows"])
-        rows.append([part.name, f"{done}/{whole}", "done" if done == whole else "not complete"])
+        state = "done" if done == whole else "not complete" if done else "not run"
+        rows.append([part.name, f"{done}/{whole}", state])
     ui.table(rows, declared.title)
     ui.say(f"Page: {page}")
 

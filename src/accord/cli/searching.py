@@ -74,7 +74,9 @@ def trial_hook(progress: Any) -> Any:
 
         def hook(now: Any) -> None:
             done = (now.phase_number - 1 + (now.epoch - 1 + now.fraction) / now.epochs) / now.phases
-            if task in progress.task_ids:
+            if task not in progress.task_ids:
+                progress.tell()
+            else:
                 progress.update(task, completed=done, total=1.0, note=f"{now.phase} epoch {now.epoch}/{now.epochs}")
 
         return hook

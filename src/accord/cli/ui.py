@@ -28,7 +28,7 @@ def say(message: str) -> None:
     err.print(message, markup=False)
 
 
-class _Bars(Bar):
+class Bars(Bar):
     """Progress bars; where they cannot be drawn, a line now and then says the same."""
 
     _last = 0.0
@@ -39,6 +39,10 @@ class _Bars(Bar):
 
     def update(self, task_id: Any, **changes: Any) -> None:
         super().update(task_id, **changes)
+        self.tell()
+
+    def tell(self) -> None:
+        """Say where it all stands, if it is time to."""
         if self.console.is_terminal or time.monotonic() - self._last < LINE_SECONDS:
             return
         going = [f"{t.description}  {t.fields['note']}".strip() for t in self.tasks if t.visible and not t.finished]
@@ -48,8 +52,8 @@ class _Bars(Bar):
 
 
 @contextmanager
-def bar() -> Iterator[Bar]:
-    with _Bars(
+def bar() -> Iterator[Bars]:
+    with Bars(
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[note]}"),
@@ -69,13 +73,13 @@ def busy(words: str) -> Iterator[None]:
         yield
 
 
-def training_hook(progress: Bar, label: str = "", first: str = "reading the log") -> Hook:
+def training_hook(progress: Bars, label: str = "", first: str = "reading the log") -> Hook:
     """A hook that shows a bar for each phase: epochs done, the metric, its best, and the time left."""
     tasks: dict[str, object] = {"reading": progress.add_task(f"{label}{first}", total=None, note="")}
 
     def hook(now: Progress) -> None:
         if not progress.task_ids or any(task not in progress.task_ids for task in tasks.values()):
-            return  # the bars were taken away: others have begun
+            return progress.tell()  # the bars were taken away: others have begun
         if now.phase not in tasks:
             for task in tasks.values():
                 progress.update(task, visible=False)  # pyright: ignore[reportArgumentType]

@@ -37,10 +37,10 @@ from accord.estimators.settings import with_settings_in_signature
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.models.vision import SMALLEST
 from accord.training import (
-    Checkpoint,
     EpochRecord,
     Hook,
     Run,
+    Where,
     checkpoint_of,
     computes_here,
     drive,
@@ -104,23 +104,23 @@ class Classifier(ClassifierMixin, BaseEstimator):
         watch: tuple[Any, Any] | None = None,
         names: Any = None,
         hook: Hook | None = None,
-        checkpoint: str | Path | Checkpoint | None = None,
+        checkpoint: Where | None = None,
     ) -> Self:
         """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
 
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
         with trusted labels for mw-net; ``watch`` ones whose accuracy is written into the history and decides
         nothing. ``names`` are the examples' own, such as files. ``hook`` is told of the progress. ``checkpoint`` is
-        a file in which the training is written down from time to time, or a folder in which it has one of its own:
-        where it is there already, the training goes on from it, and when all is done it is removed.
+        a file in which the training is written down from time to time: where it is there already, the training
+        goes on from it, and when all is done it is removed.
         """
         self.names_ = None if names is None else np.asarray(names)
         if self.names_ is not None and self.names_.shape != (count(y),):
             raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
         run = self.start(X, y, clean=clean, watch=watch, checkpoint=checkpoint)
         self.finish(drive([run], self._device, [hook])[0])
-        if not isinstance(checkpoint, Checkpoint):
-            self.forget_checkpoint()
+        if isinstance(checkpoint, str | Path):
+            Path(checkpoint).unlink(missing_ok=True)
         return self
 
     def start(
@@ -131,7 +131,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         clean: tuple[Any, Any] | None = None,
         watch: tuple[Any, Any] | None = None,
         resident: Tensor | None = None,
-        checkpoint: str | Path | Checkpoint | None = None,
+        checkpoint: Where | None = None,
     ) -> Run:
         """Take the examples in and give the training, to be driven alone or beside others, and then finished.
 
@@ -141,21 +141,21 @@ class Classifier(ClassifierMixin, BaseEstimator):
         method = settings.make_method(len(self.classes_), self._auxiliary(), taken.trusted)
         self._phases = method.phases(taken.build)
         valid, watched = taken.valid, taken.watched
-        known = settings.model_dump_json(), taken.inputs, self.labels_, *(clean or ())
-        self._kept_in = checkpoint_of(checkpoint, *known)
+        known = (
+            self._device.type,
+            settings.model_dump_json(),
+            taken.inputs,
+            self.labels_,
+            *map(np.asarray, clean or ()),
+        )
         return training(
             self._phases,
             taken.data,
             settings.training_options(self.model_),
             None if valid is None else lambda network: accuracy(network, valid),
             None if watched is None else lambda network: accuracy(network, watched),
-            self._kept_in,
+            checkpoint_of(checkpoint, *known),
         )
-
-    def forget_checkpoint(self) -> None:
-        """What was trained is safe."""
-        if self._kept_in is not None:
-            self._kept_in.remove()
 
     def prepare(
         self,

@@ -26,7 +26,7 @@ from accord.models.stack import Stack
 from accord.models.stacked import stack
 from accord.models.vision.mlp import WIDTH
 from accord.scatter import kernels_work
-from accord.training import EpochRecord, Hook, checkpoint_of, drive, resolve_device
+from accord.training import Checkpoints, EpochRecord, Hook, checkpoint_of, drive, resolve_device
 from accord.training.side_by_side import Failed
 from accord.training.stacked_worlds import Labels
 from accord.training.stacking import StackedRun, train_stacked
@@ -111,7 +111,7 @@ def fit_together(
     hooks: Sequence[Hook | None] | None = None,
     fitted: Callable[[int], None] = lambda k: None,
     failed: Failed | None = None,
-    checkpoints: str | Path | None = None,
+    checkpoints: str | Path | Checkpoints | None = None,
 ) -> list[Classifier]:
     """Fit several classifiers at once, each on inputs and labels of its own.
 
@@ -126,8 +126,7 @@ def fit_together(
         raise DataError(
             "Give as many inputs and lists of labels (and clean examples and hooks) as classifiers, at least one."
         )
-    if checkpoints is not None:
-        Path(checkpoints).mkdir(parents=True, exist_ok=True)
+    kept_in = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
     device = resolve_device(classifiers[0].settings.device)
     held = _Held(inputs, device)
     extra = clean or [None] * len(classifiers)
@@ -138,7 +137,7 @@ def fit_together(
         try:
             if len(part) < 2:
                 raise StackError("One run alone is no stack.")
-            _fit_stacked(part, classifiers, inputs, labels, extra, watch, held, told, fitted, errors, checkpoints)
+            _fit_stacked(part, classifiers, inputs, labels, extra, watch, held, told, fitted, errors, kept_in)
             held.let_go(part)
         except StackError:  # their training parts differ in what a stack must share
             others += part
@@ -146,19 +145,20 @@ def fit_together(
         part = others[first : first + beside(device)]
         runs = []
         for k in part:
-            more = {"clean": extra[k], "watch": watch, "resident": held[k], "checkpoint": checkpoints}
+            more = {"clean": extra[k], "watch": watch, "resident": held[k], "checkpoint": kept_in}
             runs.append(classifiers[k].start(inputs[k], labels[k], **more))
 
         def ended(k: int, history: list[EpochRecord], part: list[int] = part) -> None:
             classifiers[part[k]].finish(history)
             fitted(part[k])
-            classifiers[part[k]].forget_checkpoint()
 
         def stopped(k: int, error: AccordError, part: list[int] = part) -> None:
             errors[part[k]] = error
 
         drive(runs, device, [told[k] for k in part], ended, stopped)
         held.let_go(part)
+    if kept_in is not None and kept_in is not checkpoints:
+        kept_in.forget()
     _tell(errors, failed)
     return list(classifiers)
 
@@ -231,7 +231,7 @@ def _fit_stacked(
     hooks: Sequence[Hook | None],
     fitted: Callable[[int], None],
     errors: dict[int, AccordError],
-    checkpoints: str | Path | None,
+    checkpoints: Checkpoints | None,
 ) -> None:
     """Train those of one part as a stack; what went wrong with one of them goes into ``errors``."""
     own, device = [classifiers[k] for k in part], held.device
@@ -268,10 +268,10 @@ def _fit_stacked(
     )
     phases = method.phases(build)
     changing = [value for value in settings.values() if isinstance(value, PerRun)]
-    known = [clf.settings.model_dump_json() for clf in own] + [clf.labels_ for clf in own]
+    known = [device.type, *(clf.settings.model_dump_json() for clf in own), *(clf.labels_ for clf in own)]
     shared = [(inputs[k], one.inputs) for k, one in zip(part, taken, strict=True)]
-    shared += [(given, given) for k in part for given in clean[k] or ()]
-    kept_in = checkpoint_of(checkpoints, *known, *once(shared))
+    others = [*(given for k in part for given in clean[k] or ()), *(watch or ())]
+    kept_in = checkpoint_of(checkpoints, *known, *once(shared + [(one, np.asarray(one)) for one in others]))
     train_stacked(phases, stacks, changing, runs, Labels(), kept_in)
     kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
     for place, (k, clf, run) in enumerate(zip(part, own, runs, strict=True)):
@@ -282,8 +282,6 @@ def _fit_stacked(
             fitted(k)
         except AccordError as error:  # the others are kept
             errors[k] = error
-    if kept_in is not None:
-        kept_in.remove()
 
 
 def _per_run(values: list[float], device: torch.device) -> float | PerRun:

@@ -36,10 +36,10 @@ from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK, Scorer
 from accord.models import ModelFactory, PairModel, recommender_factory
 from accord.training import (
-    Checkpoint,
     EpochRecord,
     Hook,
     Validate,
+    Where,
     checkpoint_of,
     computes_here,
     resolve_device,
@@ -88,16 +88,15 @@ class Recommender:
         seen: Any = None,
         watch: Any = None,
         hook: Hook | None = None,
-        checkpoint: str | Path | Checkpoint | None = None,
+        checkpoint: Where | None = None,
     ) -> Self:
         """Train on a log: a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix.
 
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the
         rest. Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never
         recommended. ``watch`` are pairs whose metrics are written into the history and decide nothing. ``hook`` is
-        told of the progress. ``checkpoint`` is a file in which the training is written down now and then, or a
-        folder in which it has one of its own; where it is there already, the training goes on from it, and when all
-        is done it is removed.
+        told of the progress. ``checkpoint`` is a file in which the training is written down now and then; where
+        it is there already, the training goes on from it, and when all is done it is removed.
         """
         clicks = load_clicks(log, user=user, item=item, time=time, known=known)
         pa.default_memory_pool().release_unused()
@@ -110,9 +109,14 @@ class Recommender:
         training = self._interactions(self.part_ == TRAIN, device)
         task, watched = self._validation_task(training), self._watched_task(watch, training)
         kept_in = checkpoint_of(
-            checkpoint, self.settings.model_dump_json(), self.clicks_.keys, self.part_, len(self.user_ids_)
+            checkpoint,
+            device.type,
+            self.settings.model_dump_json(),
+            self.clicks_.keys,
+            self.part_,
+            len(self.user_ids_),
         )
-        if kept_in is not None:
+        if kept_in is not None and not kept_in.optional:
             require_disk(need, kept_in.path, "A checkpoint of this training")
         phases = self.settings.make_method().phases(lambda role, model=None: self._build(role, model, training))
         self.history_: list[EpochRecord] = train(
@@ -127,7 +131,7 @@ class Recommender:
         kept = {role: phase.networks[role] for phase in phases for role in phase.kept}
         self.networks_ = {role: net.to("cpu") for role, net in kept.items() if role != "prior"}
         self._judge_clicks()
-        if kept_in is not None and not isinstance(checkpoint, Checkpoint):
+        if kept_in is not None and isinstance(checkpoint, str | Path):
             kept_in.remove()
         return self
 

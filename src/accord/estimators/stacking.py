@@ -23,7 +23,7 @@ from accord.methods.denoising import PerRun
 from accord.models import RECOMMENDERS
 from accord.models.stack import Stack
 from accord.models.stacked import STACKS, stack
-from accord.training import Hook, checkpoint_of, resolve_device
+from accord.training import Hook, Where, checkpoint_of, resolve_device
 from accord.training.optimisers import MANY_ROWS
 from accord.training.stacked_worlds import Clicks as ClickWorld
 from accord.training.stacking import StackedRun, train_stacked
@@ -94,7 +94,7 @@ def fit_stacked(
     hooks: Sequence[Hook | None] | None = None,
     judge: bool = True,
     failed: Callable[[int, AccordError], None] | None = None,
-    checkpoint: str | Path | None = None,
+    checkpoint: Where | None = None,
 ) -> list[Recommender]:
     """Fit several recommenders as one program, on one log or on logs of one size; each ends as it would alone.
 
@@ -141,7 +141,8 @@ def fit_stacked(
     denoising, settings = _denoising(recommenders, device)
     method = make_method(first.method, denoising, first.auxiliary, ramp_epochs=first.ramp_epochs, **values)
     phases = method.phases(build)
-    known = [words for rec in recommenders for words in (rec.settings.model_dump_json(), len(rec.user_ids_))]
+    known = [device.type, *(source.watch if isinstance(source.watch, str | Path) else "" for source in each)]
+    known += [words for rec in recommenders for words in (rec.settings.model_dump_json(), len(rec.user_ids_))]
     shared = [(rec.clicks_, rec.clicks_.keys) for rec in recommenders] + [(r.part_, r.part_) for r in recommenders]
     kept_in = checkpoint_of(checkpoint, *known, *once(shared))
     train_stacked(phases, stacks, [*settings, *values.values()], runs, ClickWorld(_measure), kept_in)
@@ -155,7 +156,7 @@ def fit_stacked(
         rec.networks_ = {role: s.everyone[r].to("cpu") for role, s in kept.items() if role != "prior"}
         if judge:
             rec._judge_clicks()
-    if kept_in is not None:
+    if kept_in is not None and isinstance(checkpoint, str | Path):
         kept_in.remove()
     for r, error in errors:
         if failed is None:

@@ -80,7 +80,7 @@ class Stack(nn.Module):
         rows = torch.tensor(list(which), dtype=torch.int64, device=next(self.parameters()).device)
         for name in (*self.names, *self.buffer_names):
             joined = self.of(name)
-            joined.data = _rows_of(joined.data, rows)
+            joined.data = rows_of(joined.data, rows)
             joined.grad = None
         self._members = [self._members[r] for r in which]
         self._share()
@@ -108,7 +108,7 @@ class Stack(nn.Module):
         return torch.stack([self._members[r].scores(users) for r in which])  # pyright: ignore[reportCallIssue]
 
 
-def _rows_of(joined: Tensor, rows: Tensor) -> Tensor:
+def rows_of(joined: Tensor, rows: Tensor) -> Tensor:
     """Some runs' part, in the same order in memory."""
     if joined.dim() == 5:
         return joined.movedim(2, -1).index_select(0, rows).movedim(-1, 2)

@@ -24,7 +24,7 @@ from accord.studies.compare import NO_SEARCH, ORACLE, Job, Keep, Study, batched,
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
-from accord.training import Hook
+from accord.training import Checkpoints, Hook
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Comparison(Study):
         return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(self.also))]
 
     def run(
-        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Path | None = None
+        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Checkpoints | None = None
     ) -> None:
         pairs, noise = sort_truths(self.truths)
         settings, method = [self.settings_of(*job.cell) for job in jobs], jobs[0].cell.method
@@ -115,7 +115,7 @@ class Comparison(Study):
         settings: Sequence[dict[str, Any]],
         method: str,
         hooks: Sequence[Hook | None],
-        unfinished: Path | None = None,
+        unfinished: Checkpoints | None = None,
     ) -> list[float]:
         recommenders, _, errors = self._fitted(settings, method, hooks, None, unfinished, judge=False)
         return [nan if k in errors else self._value(rec) for k, rec in enumerate(recommenders)]
@@ -129,7 +129,7 @@ class Comparison(Study):
         method: str,
         hooks: Sequence[Hook | None],
         noise: Any,
-        unfinished: Path | None,
+        unfinished: Checkpoints | None,
         judge: bool = True,
     ) -> tuple[list[Recommender], list[Materials], dict[int, AccordError]]:
         """Recommenders of one method, fitted as one stack where they can be; and those that diverged."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, stdev
@@ -22,9 +22,10 @@ from accord.estimators.run_folder import read_json, write_json
 from accord.studies.machines import machine
 from accord.studies.significance import holm, paired_bootstrap
 from accord.studies.spaces import Space
-from accord.training import Hook
+from accord.training import Checkpoints, Hook
 
 CELLS, UNFINISHED = "cells", "unfinished"
+"""Folders of what is done, and of trainings that are written down while they go on."""
 ORACLE = "oracle"
 """Normal training on the truly clean rows: a reference that uses knowledge no method has."""
 
@@ -150,11 +151,11 @@ class Study(ABC):
 
     @abstractmethod
     def run(
-        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Path | None = None
+        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Checkpoints | None = None
     ) -> None:
         """Train and measure a group, each cell kept as it is ready, with the metrics of each user or example.
 
-        In the folder ``unfinished`` trainings are written down while they go on.
+        In ``unfinished`` trainings are written down while they go on.
         """
 
     @abstractmethod
@@ -167,7 +168,7 @@ class Study(ABC):
         settings: Sequence[dict[str, Any]],
         method: str,
         hooks: Sequence[Hook | None],
-        unfinished: Path | None = None,
+        unfinished: Checkpoints | None = None,
     ) -> list[float]:
         """Train with each of the settings: the noisy validation metric of what was kept. No truth is read.
 
@@ -310,21 +311,12 @@ def run_cells(
     for group in todo[0].study.groups(todo) if todo else []:
         if not go_on():
             break
-        with unfinished(group[0].folder.parent) as place:
-            group[0].study.run(group, [hook(job) for job in group], keep, place)
+        unfinished = Checkpoints(studies[0][1] / UNFINISHED)
+        group[0].study.run(group, [hook(job) for job in group], keep, unfinished)
+        unfinished.forget()
+    if all(result is not None for own in results for result in own.values()):
+        shutil.rmtree(studies[0][1] / UNFINISHED, ignore_errors=True)  # what others left there
     return [[result for result in own.values() if result is not None] for own in results]
-
-
-@contextmanager
-def unfinished(out: Path) -> Iterator[Path]:
-    """A folder for trainings that are not finished; it goes when none is left in it."""
-    place = out / UNFINISHED
-    place.mkdir(exist_ok=True)
-    try:
-        yield place
-    finally:
-        with suppress(OSError):  # some are left, maybe of another process
-            place.rmdir()
 
 
 T = TypeVar("T")

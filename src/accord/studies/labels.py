@@ -24,7 +24,7 @@ from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
 from accord.studies.compare import NO_SEARCH, ORACLE, Cell, Job, Keep, Study, batched, validation_value
 from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
-from accord.training import Hook, resolve_device
+from accord.training import Checkpoints, Hook, resolve_device
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class LabelComparison(Study):
         settings: Sequence[dict[str, Any]],
         method: str,
         hooks: Sequence[Hook | None],
-        unfinished: Path | None = None,
+        unfinished: Checkpoints | None = None,
     ) -> list[float]:
         apart: dict[Any, _Apart] = {}
         materials = [self._materials(Cell("", method, int(one["seed"])), apart) for one in settings]
@@ -135,7 +135,7 @@ class LabelComparison(Study):
         return self.spaces.get(method) or labels_space(method)
 
     def run(
-        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Path | None = None
+        self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Checkpoints | None = None
     ) -> None:
         apart: dict[Any, _Apart] = {}
         materials = [job.study._materials(job.cell, apart) for job in jobs]

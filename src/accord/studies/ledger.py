@@ -83,9 +83,9 @@ class Ledger:
             return self._tpe(0)
         return _planned(self.optuna, self)
 
-    def _tpe(self, trial: int) -> Any:
-        """A trial's draws depend on the seed, its number and the trials before it, not on the process that asks."""
-        own = derive(self.seed, "trial", str(trial)) % 2**32
+    def _tpe(self, place: int) -> Any:
+        """A trial's draws depend on the seed, its place and the trials before it, not on the process that asks."""
+        own = derive(self.seed, "trial", str(place)) % 2**32
         return self.optuna.samplers.TPESampler(seed=own, constant_liar=True)
 
     def _check(self, identity: str) -> None:
@@ -122,18 +122,22 @@ class Ledger:
             if self._is_mine(trial.number, place):
                 self._places[trial.number] = place
                 if self.plan is None:
-                    self.study.sampler = self._tpe(trial.number)
+                    self.study.sampler = self._tpe(place)
                 settings = {n: trial.suggest_categorical(n, values) for n, values in self.space.items()}
                 return Held(trial, settings, time.time())
             self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
 
     def free_places(self) -> list[int]:
-        """Places of the search that nobody has taken."""
+        """Places of the search that nobody is at."""
+        self._give_up_the_dead()
+        return self._left()
+
+    def _left(self) -> list[int]:
         taken = {t.user_attrs.get(PLACE) for t in self._standing()}
         return [k for k in range(self.trials) if k not in taken]
 
     def _free_place(self) -> int | None:
-        return next(iter(self.free_places()), None)
+        return next(iter(self._left()), None)
 
     def _is_mine(self, number: int, place: int) -> bool:
         """No earlier trial holds the place: of two that took it at once, both see this alike."""

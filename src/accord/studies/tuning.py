@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -16,10 +17,10 @@ import pyarrow.parquet as parquet
 
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.studies.compare import ORACLE, Cell, Study, Wanted, every_row, row_name, unfinished
+from accord.studies.compare import ORACLE, UNFINISHED, Cell, Study, Wanted, every_row, row_name
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
-from accord.training import Hook
+from accord.training import Checkpoints, Hook
 
 
 @dataclass(frozen=True)
@@ -109,18 +110,21 @@ def tune(
             share = -(-len(ledger.free_places()) // SHARED) if tuning.storage else together
             held = ledger.claim(min(together, max(1, share)))
             if held:
+                unfinished = Checkpoints(out / UNFINISHED)
                 try:
-                    with unfinished(out) as place:
-                        _work(tuning, ledger, held, hook, place)
+                    _work(tuning, ledger, held, hook, unfinished)
                 except BaseException:  # whoever goes on in this process must not wait for them
                     ledger.give_up(held)
                     raise
+                unfinished.forget()
                 _tell(ledger, watch)
             elif ledger.complete():
                 break
             else:
                 time.sleep(1.0)  # others are at the last trials
-        return write_findings(tuning, ledger.finished(), out)
+        found = write_findings(tuning, ledger.finished(), out)
+    shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # what others left there
+    return found
 
 
 def _tell(ledger: Ledger, watch: Watch) -> None:
@@ -130,7 +134,7 @@ def _tell(ledger: Ledger, watch: Watch) -> None:
     watch(Standing(len(rows), ledger.trials, value, settings))
 
 
-def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook, place: Path) -> None:
+def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook, unfinished: Checkpoints) -> None:
     started = time.perf_counter()
 
     def alive(one: Held, inner: Hook | None) -> Hook:
@@ -146,13 +150,13 @@ def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook, 
     settings = [tuning.settings_of(one.settings, seed) for one, seed in jobs]
     hooks = [alive(one, hook(one.trial.number, seed)) for one, seed in jobs]
     try:
-        values = tuning.study.validate(settings, tuning.row[1], hooks, place)
+        values = tuning.study.validate(settings, tuning.row[1], hooks, unfinished)
     except AccordError as error:
         if len(held) == 1:
             ledger.failed(held[0], str(error))
             return
         for one in held:  # one of them cannot be trained: find out which
-            _work(tuning, ledger, [one], hook, place)
+            _work(tuning, ledger, [one], hook, unfinished)
         return
     seconds = (time.perf_counter() - started) / len(held)
     for k, one in enumerate(held):

@@ -1,6 +1,6 @@
 """The one loop for every method: devices, seeds, early stopping, history, and several runs at once."""
 
-from accord.training.checkpoints import Checkpoint, checkpoint_of
+from accord.training.checkpoints import Checkpoint, Checkpoints, Where, checkpoint_of
 from accord.training.device import resolve_device
 from accord.training.forks import computes_here
 from accord.training.loop import EpochRecord, Hook, Progress, Run, Trainer, TrainingOptions, Validate, training
@@ -13,6 +13,7 @@ __all__ = [
     "SGD",
     "Adam",
     "Checkpoint",
+    "Checkpoints",
     "EpochRecord",
     "Hook",
     "Progress",
@@ -21,6 +22,7 @@ __all__ = [
     "TrainingOptions",
     "Updates",
     "Validate",
+    "Where",
     "checkpoint_of",
     "computes_here",
     "derive",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SECONDS = 30.0
 """Between two checkpoints of a run."""
 LEAST_BETWEEN = 20
-"""Time between two, in times of what writing the last took: at most a twentieth of a training goes into them."""
+"""Time between two that nobody asked for, in times of what writing the last took."""
 LARGEST = 4 * 2**30
 """Bytes of a stack's state, beyond which it is not written down."""
 FORMAT = "accord checkpoint 1"
@@ -59,23 +59,26 @@ def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 class Checkpoint:
     """The file of a run's state. Its ``identity``, given by who trains, tells the run: data, settings, versions."""
 
-    def __init__(self, path: str | Path, seconds: float = SECONDS) -> None:
-        """Whoever makes one removes its file when what was trained is safe; estimators do so for a mere path."""
-        self.path, self.seconds = Path(path), seconds
+    def __init__(self, path: str | Path, seconds: float = SECONDS, optional: bool = False) -> None:
+        """Whoever makes one removes its file when what was trained is safe; estimators do so for a mere path.
+
+        One that is ``optional`` nobody asked for: where it cannot be read or written, the run goes on without.
+        """
+        self.path, self.seconds, self.optional = Path(path), seconds, optional
         self.identity = ""
         self.stop = False
         """Set when the person asks to stop: the run is written down and ends at its next step."""
         self._last, self._took = time.monotonic(), 0.0
 
     def due(self) -> bool:
-        return self.stop or time.monotonic() - self._last >= max(self.seconds, LEAST_BETWEEN * self._took)
+        least = LEAST_BETWEEN * self._took if self.optional else 0.0
+        return self.stop or time.monotonic() - self._last >= max(self.seconds, least)
 
     def write(self, state: State) -> None:
         started = time.monotonic()
         facts = {"format": FORMAT, "identity": self.identity, "facts": json.dumps(state.facts)}
         tensors = {name: _plain(tensor) for name, tensor in state.tensors.items()}
         try:
-            self.path.parent.mkdir(exist_ok=True)  # of a folder that others use too, the last of them takes it away
             with whole_file(self.path, flush=True) as draft:
                 save_file(tensors, draft, metadata=facts)
         except (OSError, SafetensorError) as error:
@@ -85,8 +88,14 @@ class Checkpoint:
 
     def read(self) -> State | None:
         """What was written last; None where nothing was."""
-        if not self.path.is_file():
-            return None
+        try:
+            return self._read() if self.path.is_file() else None
+        except DataError:
+            if self.optional:
+                return None
+            raise
+
+    def _read(self) -> State:
         try:
             with safe_open(self.path, "pt") as file:
                 notes = file.metadata() or {}
@@ -111,19 +120,43 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def checkpoint_of(where: str | Path | Checkpoint | None, *identity: Any) -> Checkpoint | None:
-    """A checkpoint for the run that these words and arrays tell apart from all others.
+class Checkpoints:
+    """A folder for the checkpoints of many runs, each in a file named by what tells it from all others."""
 
-    In a folder the file bears the run's own name, so that many runs can share it.
-    """
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._made: list[Checkpoint] = []
+
+    def named(self, name: str) -> Checkpoint:
+        self._made.append(Checkpoint(self.folder / f"{name}.safetensors", optional=True))
+        return self._made[-1]
+
+    def forget(self) -> None:
+        """What was trained is safe."""
+        for checkpoint in self._made:
+            checkpoint.remove()
+        self._made.clear()
+
+
+Where = str | Path | Checkpoint | Checkpoints
+"""Where a run is written down: a file, or a folder for many."""
+
+
+def checkpoint_of(where: Where | None, *identity: Any) -> Checkpoint | None:
+    """A checkpoint for the run that these words and arrays tell apart from all others."""
     if where is None:
         return None
     digest = hashlib.blake2b(digest_size=16)
     for one in (torch.__version__, *identity):
-        digest.update(np.ascontiguousarray(one).tobytes() if isinstance(one, np.ndarray) else str(one).encode())
+        array = isinstance(one, np.ndarray)
+        digest.update(f"\0{one.dtype}{one.shape}\0".encode() if array else b"\0")
+        digest.update(np.ascontiguousarray(one).tobytes() if array else str(one).encode())
     name = digest.hexdigest()
-    if not isinstance(where, Checkpoint):
-        where = Checkpoint(Path(where) / f"{name}.safetensors" if Path(where).is_dir() else where)
+    if isinstance(where, Checkpoints):
+        where = where.named(name)
+    elif not isinstance(where, Checkpoint):
+        where = Checkpoint(where)
     where.identity = name
     return where
 
@@ -213,7 +246,12 @@ class Keeper:
             raise InterruptedRunError(f"stopped in epoch {trainer.epoch + 1} of phase '{trainer.phase.name}'")
 
     def _write(self, checkpoint: Checkpoint, state: State) -> None:
-        checkpoint.write(state)
+        try:
+            checkpoint.write(state)
+        except DataError:
+            if not checkpoint.optional:
+                raise
+            self.checkpoint = None
 
 
 def sound_history(history: Any) -> list[dict[str, Any]]:
@@ -260,7 +298,15 @@ class StackKeeper(Keeper):
 
     def _write(self, checkpoint: Checkpoint, state: State) -> None:
         size = sum(tensor.numel() * tensor.element_size() for tensor in state.tensors.values())
-        if size <= min(LARGEST, shutil.disk_usage(checkpoint.path.parent.parent).free // 2):
+        if size <= min(LARGEST, _room(checkpoint.path.parent) // 2):
             super()._write(checkpoint, state)
         else:
             self.checkpoint = None
+
+
+def _room(folder: Path) -> int:
+    """Bytes that are free on a folder's disk; none where it is not there."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0

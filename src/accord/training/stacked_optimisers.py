@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.methods.base import along_runs, optimiser_tensors, restore_optimiser
+from accord.models.stack import rows_of
 from accord.training.checkpoints import fill
 from accord.training.loop import TrainingOptions
 from accord.training.optimisers import BETAS, EPSILON, MOMENTUM
@@ -130,7 +131,7 @@ class StackedAdam(StackedOptimiser):
         super().keep(rows)
         for state in self.adam.state.values():
             for name in ("exp_avg", "exp_avg_sq"):
-                state[name] = state[name].index_select(0, rows)
+                state[name] = rows_of(state[name], rows)
 
 
 class StackedSGD(StackedOptimiser):
@@ -177,7 +178,7 @@ class StackedSGD(StackedOptimiser):
 
     def keep(self, rows: Tensor) -> None:
         super().keep(rows)
-        self.moments = [moment.index_select(0, rows) for moment in self.moments]
+        self.moments = [rows_of(moment, rows) for moment in self.moments]
 
 
 def _in_memory(values: Tensor) -> Tensor:
