@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from accord.methods.base import along_runs, optimiser_tensors, restore_optimiser
 from accord.models.stack import rows_of
+from accord.scatter import kernels_work
+from accord.training.adam_kernel import adam_step, scales_of
 from accord.training.checkpoints import fill
 from accord.training.loop import TrainingOptions
 from accord.training.optimisers import BETAS, EPSILON, MOMENTUM
@@ -31,6 +33,8 @@ def stacked_optimiser(
     decays = torch.tensor([o.weight_decay for o in options], device=device)
     if options[0].optimiser == "sgd":
         return StackedSGD(parameters, decayed, rates, decays, options[0].clip)
+    if kernels_work(device) and all(p.is_contiguous() and p.dtype == torch.float32 for p in parameters):
+        return OnePassAdam(parameters, decayed, rates, decays)
     return StackedAdam(parameters, decayed, rates, decays, capturable)
 
 
@@ -132,6 +136,51 @@ class StackedAdam(StackedOptimiser):
         for state in self.adam.state.values():
             for name in ("exp_avg", "exp_avg_sq"):
                 state[name] = rows_of(state[name], rows)
+
+
+class OnePassAdam(StackedOptimiser):
+    """Adam by our own kernel, one pass over a parameter and its moments."""
+
+    def __init__(
+        self, parameters: list[nn.Parameter], decayed: list[nn.Parameter], rates: Tensor, decays: Tensor
+    ) -> None:
+        super().__init__(parameters, decayed, rates, decays)
+        self.moments = [(torch.zeros_like(p), torch.zeros_like(p)) for p in parameters]
+        self.steps = torch.zeros(len(parameters), dtype=torch.float64, device=rates.device)
+        """How often each parameter has been moved."""
+        self._betas = torch.tensor(BETAS, dtype=torch.float64, device=rates.device)
+        self._moved: dict[tuple[int, ...], Tensor] = {}
+        own = set(map(id, decayed))
+        self._is_decayed = [id(p) in own and self._same_decay != 0.0 for p in parameters]
+
+    @torch.no_grad()
+    def step(self) -> None:
+        moving = tuple(k for k, p in enumerate(self.parameters) if p.grad is not None)
+        if moving not in self._moved:  # in a plain step, which comes before any that is recorded
+            self._moved[moving] = torch.zeros_like(self.steps)
+            self._moved[moving][list(moving)] = 1.0
+        self.steps.add_(self._moved[moving])
+        scales = scales_of(self.steps, self._betas)
+        for k in moving:
+            parameter = self.parameters[k]
+            grad: Any = parameter.grad
+            decays = self.decays if self._is_decayed[k] else None
+            adam_step(parameter.data, grad, self.moments[k], self.now, decays, scales, k)
+
+    def state(self) -> dict[str, Tensor]:
+        pairs = {f"{k} {n}": moment for k, pair in enumerate(self.moments) for n, moment in enumerate(pair)}
+        return pairs | {"steps": self.steps}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        fill(self.state(), state)
+
+    def release(self) -> None:
+        super().release()
+        self.moments.clear()
+
+    def keep(self, rows: Tensor) -> None:
+        super().keep(rows)
+        self.moments = [(rows_of(first, rows), rows_of(second, rows)) for first, second in self.moments]
 
 
 class StackedSGD(StackedOptimiser):
