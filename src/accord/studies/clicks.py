@@ -158,9 +158,12 @@ class Comparison(Study):
         return Source(materials.log, materials.valid, materials.known, materials.seen, columns, watch)
 
     def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
-        """The seeds of a row are one stack, unless their time is measured."""
+        """The seeds of a row are one stack, unless their time is measured.
+
+        Then all rows come before the next seed: a machine that is slower for a while is so for all of them.
+        """
         if "cost" in self.also:
-            return batched(jobs, 1)
+            return batched(sorted(jobs, key=lambda job: job.cell.seed), 1)
         rows: dict[Any, list[Job]] = {}
         for job in jobs:
             rows.setdefault((id(job.study), job.cell.row), []).append(job)

@@ -1,8 +1,8 @@
 """One pass of Adam over a parameter of a stack, each run with a rate and an L2 factor of its own.
 
-Where tables are large a step is memory traffic: torch's own takes one pass for the L2 term, one for the step, and two
-more to give each run its share of it. This Triton kernel reads the parameter, its gradient and its moments once, and
-writes them once.
+Where tables are large a step is memory traffic: torch's own takes one pass for the L2 term, one for the step, and
+two more to give each run its share of it. This Triton kernel reads the parameter, its gradient and its moments
+once, and writes them once.
 """
 
 # Triton may be missing, and what it makes of a function, pyright cannot see:
