@@ -23,7 +23,7 @@ def test_studies_are_listed_run_and_drawn_again(accord, tmp_path: Path) -> None:
     place, root = tmp_path / "out", made(tmp_path)
     code, out, err = accord("reproduce", "recommend-electronics", "--data", root, "--out", place, "--minutes", 0)
     assert code == 0, err
-    assert "not complete" in out
+    assert "not run" in out
     assert json.loads((place / "study.json").read_text())["parts"]["fair"]["rows"][0]["seeds"] == 0
     (place / "README.md").unlink()
     assert accord("reproduce", "recommend-electronics", "--out", place, "--show")[0] == 0

@@ -314,7 +314,7 @@ def run_cells(
         unfinished = Checkpoints(studies[0][1] / UNFINISHED)
         group[0].study.run(group, [hook(job) for job in group], keep, unfinished)
         unfinished.forget()
-    if all(result is not None for own in results for result in own.values()):
+    if studies and all(result is not None for own in results for result in own.values()):
         shutil.rmtree(studies[0][1] / UNFINISHED, ignore_errors=True)  # what others left there
     return [[result for result in own.values() if result is not None] for own in results]
 
