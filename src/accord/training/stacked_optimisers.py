@@ -39,13 +39,15 @@ def stacked_optimiser(
 
 
 class StackedOptimiser:
-    """What both share: the rates and factors of the runs that are in the stack."""
+    """What all share: the rates and factors of the runs that are in the stack."""
 
     def __init__(
         self, parameters: list[nn.Parameter], decayed: list[nn.Parameter], rates: Tensor, decays: Tensor
     ) -> None:
         self.parameters, self.decayed = parameters, decayed
         self.rates, self.decays = rates, decays
+        self.moments: list[Any] = []
+        """Of each parameter, where an optimiser keeps them itself."""
         self.now = rates.clone()
         """The rate by which each run steps now; a recorded step reads it where it is."""
         each = decays.tolist()  # looked at once: a step must not ask the device
@@ -74,10 +76,11 @@ class StackedOptimiser:
         raise NotImplementedError
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        raise NotImplementedError
+        fill(self.state(), state)
 
     def release(self) -> None:
         self.clear()
+        self.moments.clear()
 
     def keep(self, rows: Tensor) -> None:
         """Go on with these runs alone."""
@@ -171,13 +174,6 @@ class OnePassAdam(StackedOptimiser):
         pairs = {f"{k} {n}": moment for k, pair in enumerate(self.moments) for n, moment in enumerate(pair)}
         return pairs | {"steps": self.steps}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        fill(self.state(), state)
-
-    def release(self) -> None:
-        super().release()
-        self.moments.clear()
-
     def keep(self, rows: Tensor) -> None:
         super().keep(rows)
         self.moments = [(rows_of(first, rows), rows_of(second, rows)) for first, second in self.moments]
@@ -217,13 +213,6 @@ class StackedSGD(StackedOptimiser):
 
     def state(self) -> dict[str, Tensor]:
         return {str(k): moment for k, moment in enumerate(self.moments)}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        fill(self.state(), state)
-
-    def release(self) -> None:
-        super().release()
-        self.moments.clear()
 
     def keep(self, rows: Tensor) -> None:
         super().keep(rows)
