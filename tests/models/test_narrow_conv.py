@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import grad, jvp
 
+from accord.models import stacked_classifiers
 from accord.models.vision import narrow_conv
 from accord.models.vision.narrow_conv import ConvTiles, WeightTiles, available, narrow_conv3x3
 
@@ -175,6 +176,17 @@ def test_many_runs_at_once_are_each_alone(shape: tuple[int, ...], runs: int, str
         for ours, theirs in zip(together, results(convolve, *own), strict=True):
             close(ours[run], theirs)
             assert runs >= narrow_conv.MANY or torch.equal(ours[run], theirs)  # of many, cut up otherwise
+
+
+@pytest.mark.parametrize(("channels", "stride"), [(3, 1), (16, 1), (16, 2)])
+def test_the_layers_of_a_stack_are_convolutions_of_each_run(
+    channels: int, stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of images with their channels last, by our kernels and by PyTorch's groups."""
+    x, weight = torch.randn(3, 2, 5, 6, channels, device=DEVICE), torch.randn(3, 32, channels, 3, 3, device=DEVICE)
+    theirs = stacked_classifiers._convolved(x, weight, stride)
+    monkeypatch.setattr(stacked_classifiers, "runs_here", lambda x: True)
+    close(stacked_classifiers._convolved(x, weight, stride), theirs)
 
 
 def test_runs_and_weights_that_do_not_fit_are_refused() -> None:
