@@ -1,8 +1,9 @@
-"""How much memory is left, and sizes in words."""
+"""How much memory and disk is left, and sizes in words."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -17,6 +18,12 @@ def machine_memory() -> int:
         return min(free, max(0, limit - used))
     except (OSError, ValueError):  # no limit, or no such thing here
         return free
+
+
+def free_disk(path: Path) -> tuple[int, Path]:
+    """Bytes that are free where a path lies or will lie, and the folder that was asked."""
+    place = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+    return shutil.disk_usage(place).free, place
 
 
 def _reclaimable() -> int:

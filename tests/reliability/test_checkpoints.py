@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, InterruptedRunError
 from accord.methods import CLASSIFIER_METHODS, METHODS
 from accord.training import Checkpoint
+from accord.training.checkpoints import State
 
 TIMES = ("train_seconds", "valid_seconds")
 
@@ -222,3 +224,23 @@ def test_a_checkpoint_that_was_tampered_with_is_one_sentence(made: Simulation, t
         except AccordError:
             refused += 1
     assert refused >= 0.8 * len(cases)
+
+
+def test_a_checkpoint_that_nobody_asked_for_takes_little_of_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("accord.training.checkpoints.time.monotonic", lambda: now[0])
+
+    def slow(*_: Any, **__: Any) -> None:
+        now[0] += 10.0
+
+    monkeypatch.setattr("accord.training.checkpoints.save_file", slow)
+    monkeypatch.setattr("accord.training.checkpoints.whole_file", lambda path, flush: nullcontext(path))
+    for optional, wait in ((False, 30.0), (True, 200.0)):
+        checkpoint = Checkpoint(tmp_path / "run", seconds=30.0, optional=optional)
+        checkpoint.write(State({}, {}))
+        now[0] += wait - 1.0
+        assert not checkpoint.due()
+        now[0] += 1.0
+        assert checkpoint.due()

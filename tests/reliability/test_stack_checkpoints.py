@@ -15,8 +15,9 @@ from accord.errors import DataError
 from accord.estimators import fit_together
 from accord.estimators.stacking import Source, fit_stacked
 from accord.studies import Comparison
-from accord.studies.compare import UNFINISHED, compare
+from accord.studies.compare import compare
 from accord.studies.labels import LabelComparison
+from accord.studies.study import UNFINISHED
 from accord.studies.tuning import Tuning, tune
 from accord.training import checkpoints, stacking
 from accord.training.checkpoints import Checkpoint, Checkpoints

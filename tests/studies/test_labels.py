@@ -16,8 +16,8 @@ from accord.cli.commands import compare_and_show
 from accord.errors import AccordError
 from accord.estimators import Classifier
 from accord.studies import compare
-from accord.studies.compare import Cell, batched
 from accord.studies.labels import LabelComparison
+from accord.studies.study import Cell, batched
 
 QUICK = {"epochs": 2, "batch_size": 32}
 

@@ -16,9 +16,9 @@ from accord.estimators import fitting
 from accord.methods import CLASSIFIER_METHODS, METHODS
 from accord.models import CLASSIFIERS, RECOMMENDERS
 from accord.report.results import write_results
-from accord.studies.compare import ORACLE
 from accord.studies.declared import STUDIES, Declared, Part, View, find_study
 from accord.studies.reproduction import Watching, paper_numbers, paper_value, reproduce
+from accord.studies.study import ORACLE
 
 QUICK: dict[str, Any] = {"epochs": 2, "dims": 4, "batch_size": 256}
 

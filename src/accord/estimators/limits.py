@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import torch
 
 from accord.errors import DataError
-from accord.memory import in_bytes, machine_memory
+from accord.memory import free_disk, in_bytes, machine_memory
 
 SLACK = 1.05
 """An estimate is let through if it is this much too large: it leaves out what is reused."""
@@ -33,8 +32,7 @@ def require_memory(need: int, device: torch.device, what: str, advice: str) -> N
 
 def require_disk(need: int, out: Path, what: str) -> None:
     """Refuse to start what could not be written, with the estimate."""
-    place = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
-    free = shutil.disk_usage(place).free
+    free, place = free_disk(out)
     if need > free:
         raise DataError(
             f"{what} will take about {in_bytes(need)}, but '{place}' has {in_bytes(free)} free; make room."

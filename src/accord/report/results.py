@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
-from accord.studies.compare import CELLS, Cell
 from accord.studies.declared import Declared, Part, View
 from accord.studies.measures import DECISIONS, disagreement
 from accord.studies.reproduction import cells_of, folder_of, paper_value
+from accord.studies.study import CELLS, Cell
 from accord.studies.tables import SIGNIFICANT, as_markdown
 
 NOT_RUN = "not run"

@@ -1,6 +1,7 @@
 """Comparisons of methods as declarations."""
 
 from accord.studies.clicks import Comparison
-from accord.studies.compare import Study, compare
+from accord.studies.compare import compare
+from accord.studies.study import Study
 
 __all__ = ["Comparison", "Study", "compare"]

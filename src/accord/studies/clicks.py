@@ -20,10 +20,10 @@ from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import kept_epochs
 from accord.estimators.stacking import Source, StackError, can_stack, fit_stacked, stack_size
 from accord.methods import METHODS
-from accord.studies.compare import NO_SEARCH, ORACLE, Job, Keep, Study, batched, validation_value
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
+from accord.studies.study import NO_SEARCH, ORACLE, Job, Keep, Study, batched, validation_value
 from accord.training import Checkpoints, Hook
 
 

@@ -13,9 +13,10 @@ from accord.data.catalogue import find_data_set
 from accord.data.image_sets import IMAGE_SETS, LabelledImages
 from accord.errors import SettingError, nearest
 from accord.studies.clicks import Comparison
-from accord.studies.compare import Study, Wanted
+from accord.studies.compare import Wanted
 from accord.studies.labels import LabelComparison
 from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS, IMAGES, Space
+from accord.studies.study import Study
 from accord.studies.tuning import ROUNDS
 
 MODELS = ("gmf", "neumf", "cdae", "lightgcn")

@@ -14,8 +14,9 @@ from typing import Any
 from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.studies.compare import CELLS, Cell, Start, Study, Wanted, every_row, run_cells, written
+from accord.studies.compare import Start, Wanted, every_row, run_cells, written
 from accord.studies.declared import Declared, Part
+from accord.studies.study import CELLS, Cell, Study
 from accord.studies.tuning import Standing, tuned_study
 from accord.training import Hook
 

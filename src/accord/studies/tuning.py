@@ -17,9 +17,10 @@ import pyarrow.parquet as parquet
 
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.studies.compare import ORACLE, UNFINISHED, Cell, Study, Wanted, every_row, row_name
+from accord.studies.compare import Wanted, every_row
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
+from accord.studies.study import ORACLE, UNFINISHED, Cell, Study, row_name
 from accord.training import Checkpoints, Hook
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from torch import Tensor
 
 from accord.errors import DataError, InterruptedRunError, first_line
 from accord.files import whole_file
+from accord.memory import free_disk
 from accord.methods.base import Phase
 
 if TYPE_CHECKING:
@@ -298,15 +298,7 @@ class StackKeeper(Keeper):
 
     def _write(self, checkpoint: Checkpoint, state: State) -> None:
         size = sum(tensor.numel() * tensor.element_size() for tensor in state.tensors.values())
-        if size <= min(LARGEST, _room(checkpoint.path.parent) // 2):
+        if size <= min(LARGEST, free_disk(checkpoint.path)[0] // 2):
             super()._write(checkpoint, state)
         else:
             self.checkpoint = None
-
-
-def _room(folder: Path) -> int:
-    """Bytes that are free on a folder's disk; none where it is not there."""
-    try:
-        return shutil.disk_usage(folder).free
-    except OSError:
-        return 0
