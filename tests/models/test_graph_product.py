@@ -20,26 +20,29 @@ needs_triton = pytest.mark.skipif(
 )
 
 
-def made(rows: int, columns: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+def made(rows: int, columns: int, width: int, runs: int = 1) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """A graph, what it is multiplied by and what that is added to."""
     generator = torch.Generator().manual_seed(0)
     dense = torch.randn(rows, columns, generator=generator)
     dense[torch.rand(rows, columns, generator=generator) < 0.7] = 0.0
     dense[0] = 0.0  # a user without a click
-    other = torch.randn(columns, width, generator=generator)
-    return dense.to_sparse_csr().to(DEVICE), other.to(DEVICE)
+    each = (torch.randn(runs, n, width, generator=generator).to(DEVICE) for n in (columns, rows))
+    return dense.to_sparse_csr().to(DEVICE), *each
 
 
 @needs_triton
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
-@pytest.mark.parametrize("width", [1, 7, 64, 300])
+@pytest.mark.parametrize(("runs", "width"), [(1, 1), (1, 7), (1, 300), (3, 1), (3, 7), (5, 64)])
 @pytest.mark.parametrize("piece", [1, 3, 64])
-def test_own_product_is_the_product(width: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_product_is_the_product(runs: int, width: int, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph_product_module, "PIECE", piece)
     monkeypatch.setattr(graph_product_module, "AT_ONCE", 2)
-    graph, other = made(9, 11, width)
-    ours = own_product(graph, other)
-    assert torch.allclose(ours, graph.to_dense() @ other, rtol=1e-5, atol=1e-5)
-    assert torch.equal(ours, own_product(graph, other))
+    graph, other, base = made(9, 11, width, runs)
+    ours = own_product(graph, other, base, 0.25)
+    assert torch.allclose(ours, 0.25 * (base + graph.to_dense() @ other), rtol=1e-5, atol=1e-5)
+    assert torch.equal(ours, own_product(graph, other, base, 0.25))
+    beside = other.transpose(0, 1).contiguous().transpose(0, 1)  # in another order of memory
+    assert torch.equal(ours, own_product(graph, beside, base, 0.25))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 4))
@@ -69,11 +72,15 @@ def test_the_pieces_are_the_rows(counts: list[int], piece: int) -> None:
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_an_empty_graph() -> None:
     graph = torch.zeros(4, 3).to_sparse_csr().to(DEVICE)
-    assert torch.equal(own_product(graph, torch.ones(3, 2, device=DEVICE)), torch.zeros(4, 2, device=DEVICE))
-    assert own_product(graph, torch.ones(3, 0, device=DEVICE)).shape == (4, 0)
+    base = torch.full((1, 4, 2), 5.0, device=DEVICE)
+    assert torch.equal(own_product(graph, torch.ones(1, 3, 2, device=DEVICE), base), base)
+    nothing = own_product(graph, torch.ones(1, 3, 0, device=DEVICE), torch.ones(1, 4, 0, device=DEVICE))
+    assert nothing.shape == (1, 4, 0)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
-def test_without_a_gpu_torch_multiplies() -> None:
-    graph, other = (tensor.cpu() for tensor in made(9, 11, 5))
-    assert torch.equal(graph_product(graph, other), graph @ other)
+@pytest.mark.parametrize("runs", [1, 3])
+def test_without_a_gpu_torch_multiplies(runs: int) -> None:
+    graph, other, base = (tensor.cpu() for tensor in made(9, 11, 5, runs))
+    expected = 0.5 * (base + graph.to_dense() @ other)
+    assert torch.allclose(graph_product(graph, other, base, 0.5), expected, rtol=1e-5, atol=1e-5)

@@ -64,6 +64,23 @@ def test_ctrl_c_stops_within_two_seconds_and_can_be_gone_on_with(number: int, lo
     assert finished(going, 30)[0] == 130
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_comparison_stops_within_two_seconds_and_says_how_to_go_on(
+    number: int, log: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "rows"
+    words = ["compare", log, "--methods", "normal,deca-p", "--out", out, "--set", "patience=0"]
+    process = start(*words, "--set", "epochs=100000")
+    wait_for(out)
+    time.sleep(1.0)  # it trains
+    asked = time.monotonic()
+    os.kill(process.pid, number)
+    code, said = finished(process, 30)
+    assert time.monotonic() - asked < 2.0
+    assert code == 130
+    assert "the same command goes on" in said
+
+
 def test_nothing_to_go_on_with(tmp_path: Path) -> None:
     code, said = finished(start("fit", "--resume", tmp_path / "none"))
     assert code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -410,8 +411,17 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write."
     run_demo(out)
 
 
+GO_ON = ("tune", "compare", "reproduce")
+"""Commands that, given again, take up what they were at."""
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def run() -> None:
-    """Entry point: bad input is one sentence and exit code 2."""
+    """Entry point: bad input is one sentence and exit code 2; SIGTERM is as good as Ctrl-C."""
+    signal.signal(signal.SIGTERM, _stop)
     try:
         app()
     except InterruptedRunError as error:
@@ -421,7 +431,8 @@ def run() -> None:
         print(f"accord: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("accord: stopped.", file=sys.stderr)
+        more = "; the same command goes on from here" if set(sys.argv[1:2]) & set(GO_ON) else ""
+        print(f"accord: stopped{more}.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)

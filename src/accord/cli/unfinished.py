@@ -99,7 +99,8 @@ def stopping(checkpoint: Checkpoint) -> Iterator[None]:
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     for number, handler in ((signal.SIGINT, asked), (signal.SIGTERM, asked), (signal.SIGALRM, late)):
-        signal.signal(number, handler)
+        if before[number] is not signal.SIG_IGN:  # as in the background of a script
+            signal.signal(number, handler)
     try:
         yield
     finally:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -113,6 +113,14 @@ class Interactions:
 
     def __len__(self) -> int:
         return len(self.users)
+
+    def to(self, device: torch.device) -> Interactions:
+        """The same pairs on a device."""
+        if device == self.device:
+            return self
+        return replace(
+            self, users=self.users.to(device), items=self.items.to(device), starts=self.starts.to(device)
+        )
 
     def with_users(self, count: int) -> Interactions:
         """The same pairs among more users, who have none."""

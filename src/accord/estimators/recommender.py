@@ -129,8 +129,9 @@ class Recommender:
             kept_in,
         )
         kept = {role: phase.networks[role] for phase in phases for role in phase.kept}
-        self.networks_ = {role: net.to("cpu") for role, net in kept.items() if role != "prior"}
+        self.networks_ = {role: net for role, net in kept.items() if role != "prior"}
         self._judge_clicks()
+        self._move("cpu")
         if kept_in is not None and isinstance(checkpoint, str | Path):
             kept_in.remove()
         return self
@@ -222,11 +223,11 @@ class Recommender:
 
     @torch.no_grad()
     def _judge_clicks(self) -> None:
-        method = self.settings.make_method()
-        one = torch.ones(1)
+        method, device = self.settings.make_method(), self._device
+        one = torch.ones(1, device=device)
 
         def quality(users: Tensor, items: Tensor) -> Tensor:
-            return method.label_quality(self.networks_, PairBatch(users, items, one))
+            return method.label_quality(self.networks_, PairBatch(users.to(device), items.to(device), one)).cpu()
 
         self.quality_ = over_pairs(quality, self.clicks_.users, self.clicks_.items)
         own = self.quality_[self.part_ == TRAIN]
@@ -298,7 +299,7 @@ class Recommender:
         """Scores of users' items; users without a training click get popularity, unless the model is to rank."""
         if self.settings.cold_users == "model":
             return self._target.scores
-        return with_popularity_for_cold_users(self._target.scores, self._training())
+        return with_popularity_for_cold_users(self._target.scores, self._training().to(self._device))
 
     def _top(
         self, scorer: Scorer, users: Tensor, k: int, seen: Interactions | None, allowed: Tensor | None
@@ -366,9 +367,8 @@ class Recommender:
             raise SettingError("No k was given; ask for the metrics of at least one length of list.")
         pairs = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
         strangers = self.settings.cold_users == "popularity"
-        return measure_ranking(
-            self._scorer(), pairs, self.user_ids_, self._seen(), self._training(), depths, strangers
-        )
+        seen, training = self._seen().to(self._device), self._training().to(self._device)
+        return measure_ranking(self._scorer(), pairs, self.user_ids_, seen, training, depths, strangers)
 
     def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
         """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
@@ -397,6 +397,16 @@ class Recommender:
     def _target(self) -> Any:
         computes_here()
         return self.settings.make_method().target(self.networks_)
+
+    @property
+    def _device(self) -> torch.device:
+        tensors = (t for net in self.networks_.values() for t in (*net.parameters(), *net.buffers()))
+        return next(tensors, torch.empty(0)).device
+
+    def _move(self, device: torch.device | str) -> None:
+        """Take the networks to a device; between calls they are on the CPU, where several threads may use them."""
+        for network in self.networks_.values():
+            network.to(device).eval()  # and forget what was computed elsewhere
 
     def _seen(self) -> Interactions:
         return self._cached("seen", lambda: self._interactions(np.ones(len(self.clicks_), bool)))

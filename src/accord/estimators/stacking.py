@@ -153,9 +153,10 @@ def fit_stacked(
             continue
         kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
         rec.history_ = run.history
-        rec.networks_ = {role: s.everyone[r].to("cpu") for role, s in kept.items() if role != "prior"}
+        rec.networks_ = {role: s.everyone[r] for role, s in kept.items() if role != "prior"}
         if judge:
             rec._judge_clicks()
+        rec._move("cpu")
     if kept_in is not None and isinstance(checkpoint, str | Path):
         kept_in.remove()
     for r, error in errors:

@@ -1,10 +1,10 @@
-"""A sparse matrix times a dense one, with sums in one order: the same bytes every time.
+"""A sparse matrix times dense ones, added to others, with sums in one order: the same bytes every time.
 
 On a GPU cuSPARSE divides the rows among its threads as it sees fit, and its sums come out differently from run to
 run. Here every row is cut into pieces of a few entries, once for a matrix: a popular item has thousands of times
-as many clicks as another. A program of a Triton kernel adds up one piece for a block of columns; where a row has
-several pieces, a second kernel adds these up, always in the same order. Elsewhere, and without Triton, torch's own
-product serves.
+as many clicks as another. A program of a Triton kernel adds up one piece for a block of columns, of several runs
+where there are several; where a row has several pieces, a second kernel adds these up, always in the same order.
+Elsewhere, and without Triton, torch's own product serves.
 """
 
 # Triton may be missing, and what it makes of a function, pyright cannot see:
@@ -26,7 +26,7 @@ except ImportError:  # as on a machine without CUDA
     triton = None
 
 COLUMNS = 256
-"""Columns of the dense matrix that a program takes, at most."""
+"""Columns of the dense matrices that a program takes, at most."""
 PIECE = 64
 """Most entries of a row that a program adds up."""
 AT_ONCE = 8
@@ -35,12 +35,23 @@ AT_ONCE = 8
 if triton is not None:
 
     @triton.jit
+    def _places(at, rows, WIDTH: tl.constexpr):
+        """Where each column of the runs, side by side, begins: they lie one run after another."""
+        return (at // WIDTH).to(tl.int64) * rows * WIDTH + at % WIDTH
+
+    @triton.jit
+    def _finish(base, out, total, place, inside, scale):
+        tl.store(out + place, (tl.load(base + place, mask=inside, other=0.0) + total) * scale, mask=inside)
+
+    @triton.jit
     def _pieces_kernel(
-        begin, end, to, columns, values, dense, out, parts, width, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr
-    ):
+        begin, end, to, columns, values, dense, read_rows, base, out, rows, parts, width, scale,
+        WIDTH: tl.constexpr, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr,
+    ):  # fmt: skip
         """The sum over one piece, into its row where that has no other, else into the parts."""
         piece = tl.program_id(0)
         at = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+        source = _places(at, read_rows, WIDTH)
         first, last = tl.load(begin + piece), tl.load(end + piece)
         total = tl.zeros((COLUMNS,), tl.float32)
         for k in range(first, last, AT_ONCE):
@@ -48,16 +59,19 @@ if triton is not None:
             column = tl.load(columns + entry, mask=entry < last, other=0).to(tl.int64)
             value = tl.load(values + entry, mask=entry < last, other=0.0)
             there = (entry < last)[:, None] & (at < width)[None, :]
-            read = tl.load(dense + column[:, None] * width + at[None, :], mask=there, other=0.0)
+            read = tl.load(dense + column[:, None] * WIDTH + source[None, :], mask=there, other=0.0)
             total += tl.sum(read * value[:, None], 0)
         row = tl.load(to + piece).to(tl.int64)
         if row >= 0:
-            tl.store(out + row * width + at, total, mask=at < width)
+            _finish(base, out, total, row * WIDTH + _places(at, rows, WIDTH), at < width, scale)
         else:
             tl.store(parts + (-1 - row) * width + at, total, mask=at < width)
 
     @triton.jit
-    def _joined_kernel(rows, begin, end, parts, out, width, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr):
+    def _joined_kernel(
+        which, begin, end, parts, base, out, rows, width, scale,
+        WIDTH: tl.constexpr, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr,
+    ):  # fmt: skip
         """A row that was cut into several pieces."""
         at = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
         first, last = tl.load(begin + tl.program_id(0)), tl.load(end + tl.program_id(0))
@@ -68,8 +82,8 @@ if triton is not None:
             total += tl.sum(
                 tl.load(parts + part.to(tl.int64)[:, None] * width + at[None, :], mask=there, other=0.0), 0
             )
-        row = tl.load(rows + tl.program_id(0)).to(tl.int64)
-        tl.store(out + row * width + at, total, mask=at < width)
+        row = tl.load(which + tl.program_id(0)).to(tl.int64)
+        _finish(base, out, total, row * WIDTH + _places(at, rows, WIDTH), at < width, scale)
 
 
 class Pieces(NamedTuple):
@@ -112,26 +126,32 @@ def cut(starts: Tensor) -> Pieces:
     return Pieces(*(each.int() for each in numbers), parts=int(is_part.sum()))
 
 
-def graph_product(graph: Tensor, dense: Tensor) -> Tensor:
-    """``graph @ dense`` of a CSR matrix and a dense one."""
-    if dense.dtype != torch.float32 or not kernels_work(graph.device):
-        return graph @ dense
-    return own_product(graph, dense)
+def graph_product(graph: Tensor, dense: Tensor, base: Tensor, scale: float = 1.0) -> Tensor:
+    """``scale * (base + graph @ dense)`` of a CSR matrix and several runs' dense ones (R, rows, width)."""
+    if dense.dtype == torch.float32 and kernels_work(graph.device):
+        return own_product(graph, dense, base, scale)
+    out = torch.empty_like(base, memory_format=torch.contiguous_format)
+    for run, own in enumerate(out):
+        torch.addmm(base[run], graph, dense[run], beta=scale, alpha=scale, out=own)
+    return out
 
 
-def own_product(graph: Tensor, dense: Tensor) -> Tensor:
+def own_product(graph: Tensor, dense: Tensor, base: Tensor, scale: float = 1.0) -> Tensor:
     """The same by our own kernels."""
-    rows, width = graph.shape[0], dense.shape[1]
-    out = dense.new_empty(rows, width)
+    dense, base = dense.contiguous(), base.contiguous()
+    out = torch.empty_like(base)
     if not out.numel():
         return out
     pieces: Pieces = remembered(graph, "pieces", lambda: cut(graph.crow_indices()))
-    parts = dense.new_empty(pieces.parts, width)
-    columns = min(COLUMNS, triton.next_power_of_2(width))
-    blocks = triton.cdiv(width, columns)
-    given = graph.col_indices(), graph.values(), dense.contiguous(), out, parts, width
-    _pieces_kernel[len(pieces.begin), blocks](*pieces[:3], *given, COLUMNS=columns, AT_ONCE=AT_ONCE)
+    runs, rows, width = out.shape
+    whole = runs * width
+    parts = dense.new_empty(pieces.parts, whole)
+    columns = min(COLUMNS, triton.next_power_of_2(whole))
+    blocks = triton.cdiv(whole, columns)
+    sizes = {"WIDTH": width, "COLUMNS": columns, "AT_ONCE": AT_ONCE}
+    given = graph.col_indices(), graph.values(), dense, dense.shape[1], base, out, rows, parts, whole, scale
+    _pieces_kernel[len(pieces.begin), blocks](*pieces[:3], *given, **sizes)
     if pieces.parts:
-        joined = pieces.rows, pieces.first, pieces.last, parts, out, width
-        _joined_kernel[len(pieces.rows), blocks](*joined, COLUMNS=columns, AT_ONCE=AT_ONCE)
+        joined = pieces.rows, pieces.first, pieces.last, parts, base, out, rows, whole, scale
+        _joined_kernel[len(pieces.rows), blocks](*joined, **sizes)
     return out

@@ -16,7 +16,7 @@ LAYERS = 3
 
 
 class _Propagate(torch.autograd.Function):
-    """Mean over k = 0…L of A^k E, A the normalised bipartite adjacency; users and items apart.
+    """Mean over k = 0…L of A^k E, A the normalised bipartite adjacency; users and items apart, (R, rows, width).
 
     The map is linear and symmetric, so its gradient is the same map of the gradient.
     """
@@ -33,12 +33,15 @@ class _Propagate(torch.autograd.Function):
 
 
 def propagate(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-    """L rounds of averaging over neighbours, and the mean of all rounds."""
-    sum_users, sum_items = users, items
-    for _ in range(LAYERS):
-        users, items = graph_product(graph, items), graph_product(back, users)
-        sum_users, sum_items = sum_users + users, sum_items + items
-    return sum_users / (LAYERS + 1), sum_items / (LAYERS + 1)
+    """L rounds of averaging over neighbours, and the mean of all rounds, by Horner's rule: E + A(E + A(E + …))."""
+    of_users, of_items = users, items
+    for layer in range(LAYERS):
+        scale = 1.0 if layer < LAYERS - 1 else 1 / (LAYERS + 1)
+        of_users, of_items = (
+            graph_product(graph, of_items, users, scale),
+            graph_product(back, of_users, items, scale),
+        )
+    return of_users, of_items
 
 
 def _sparse(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
@@ -76,13 +79,15 @@ class LightGCN(nn.Module):
     def _final(self) -> tuple[Tensor, Tensor]:
         """Propagated vectors; in evaluation mode they are computed once."""
         if self.training:
-            return _Propagate.apply(self.users, self.items, self.graph, self.back)  # pyright: ignore
+            final: Any = _Propagate.apply(self.users[None], self.items[None], self.graph, self.back)
+            return final[0][0], final[1][0]
         if self._cache is None:
-            self._cache = propagate(self.users.detach(), self.items.detach(), self.graph, self.back)
+            users, items = propagate(self.users.detach()[None], self.items.detach()[None], self.graph, self.back)
+            self._cache = users[0], items[0]
         return self._cache
 
     def train(self, mode: bool = True) -> LightGCN:
-        """Every change of mode forgets the vectors. (Fused optimisers change parameters without a version.)"""
+        """Every call forgets the vectors. (Fused optimisers change parameters without a version.)"""
         self._cache = None
         return super().train(mode)
 

@@ -82,7 +82,7 @@ class FactorStack(Stack):
 
 
 class LightGCNStack(Stack):
-    """LightGCN on one graph: the members' vectors stand side by side and are averaged together."""
+    """LightGCN on one graph: the members' vectors are averaged together."""
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__(members)
@@ -95,11 +95,8 @@ class LightGCNStack(Stack):
 
     def _final(self) -> tuple[Tensor, Tensor]:
         first = self._members[0]
-        runs, _, dims = self.of("users").shape
-        wide = [self.of(name).transpose(0, 1).flatten(1) for name in ("users", "items")]
-        final: Any = _Propagate.apply(*wide, first.graph, first.back)
-        of_users, of_items = (table.view(len(table), runs, dims).transpose(0, 1) for table in final)
-        return of_users.contiguous(), of_items.contiguous()
+        final: Any = _Propagate.apply(self.of("users"), self.of("items"), first.graph, first.back)
+        return final
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         return _products(*self._averaged(), None, users, items)

@@ -24,7 +24,7 @@ from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
 from accord.studies.study import NO_SEARCH, ORACLE, Job, Keep, Study, batched, validation_value
-from accord.training import Checkpoints, Hook
+from accord.training import Checkpoints, Hook, resolve_device
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,9 @@ class Comparison(Study):
         result = self.facts(rec, _selection(rec), method == ORACLE)
         result["inject"] = self.inject
         if pairs is not None:
+            rec._move(resolve_device(rec.settings.device))
             ranked = rec.evaluate_users(pairs, k=self.ks)
+            rec._move("cpu")
             parquet.write_table(ranked.table(), path)
             result["ranking"] = ranked.means()
             wanted = ("ndcg", "recall")

@@ -64,7 +64,7 @@ WEIGHT_TILES: dict[int, WeightTiles] = {
     64: WeightTiles(64, 15, False, False, 4, 3),
 }
 SUPPORTED = frozenset(CONV_TILES)
-# Where so many runs fill the GPU anyway, larger blocks read less twice.
+# Where so many runs fill the GPU anyway, larger blocks read less twice; of wider numbers they would not fit.
 MANY = 4
 CONV_TILES_OF_MANY = CONV_TILES | {64: ConvTiles(256, 64, False, 8)}
 WEIGHT_TILES_OF_MANY: dict[int, WeightTiles] = {
@@ -163,9 +163,12 @@ def weight_gradient(grad: Tensor, x: Tensor, tiles: WeightTiles, grid: Grid) -> 
     return out.movedim(-1, -3)
 
 
+def _of_many(x: Tensor) -> bool:
+    return x.dim() == 5 and len(x) >= MANY and x.element_size() == 2
+
+
 def _conv_tiles(weight: Tensor) -> ConvTiles:
-    tiles = CONV_TILES_OF_MANY if weight.dim() == 5 and len(weight) >= MANY else CONV_TILES
-    return tiles[max(weight.shape[-4:-2])]
+    return (CONV_TILES_OF_MANY if _of_many(weight) else CONV_TILES)[max(weight.shape[-4:-2])]
 
 
 def _apply(function: type[torch.autograd.Function], a: Tensor, b: Tensor, grid: Grid) -> Tensor:
@@ -248,7 +251,7 @@ class _WeightGradient(_Bilinear):
 
     @staticmethod
     def forward(grad: Tensor, x: Tensor, grid: Grid) -> Tensor:
-        tiles = WEIGHT_TILES_OF_MANY if x.dim() == 5 and len(x) >= MANY else WEIGHT_TILES
+        tiles = WEIGHT_TILES_OF_MANY if _of_many(x) else WEIGHT_TILES
         return weight_gradient(grad, x, tiles[max(grad.shape[-3], x.shape[-3])], grid)
 
     @staticmethod
