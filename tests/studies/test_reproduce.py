@@ -106,13 +106,54 @@ def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path) -> None:
     pytest.importorskip("cleanlab")
     study = find_study("robustness")
     parts = [
-        replace(p, settings={"epochs": 1}, methods=("normal",), models=("mlp",))
+        replace(p, settings={"epochs": 1}, methods=("normal", "cleanlab"), models=("mlp",))
         for p in study.parts
         if p.name == "digits 40"
     ]
     views = tuple(replace(v, parts=("digits 40",)) for v in study.views if v.title.startswith("digits"))
     page = shown(replace(study, parts=tuple(parts), views=views), tmp_path, tmp_path / "out", seeds=1)
-    assert "cleanlab" in page
+    quality, found = page.split("## digits: the noise found")
+    assert "| cleanlab |" not in quality
+    assert "| cleanlab | 0." in found
+    (cell,) = (tmp_path / "out" / "digits-40" / "cells").glob("mlp-cleanlab*.json")
+    assert json.loads(cell.read_text())["settings"]["method"] == "normal"
+
+
+def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:
+    """Searches and cells alike, so that nothing is trained again; what the other has not is trained here."""
+
+    def part(name: str, **changes: Any) -> Part:
+        space = {"normal": {"learning_rate": [0.01, 0.02]}}
+        one = Part(name, "digits", ("normal", "ensemble"), ("mlp",), level=0.4, settings={"epochs": 1})
+        return replace(one, trials=2, sampler="grid", spaces=space, follows={"ensemble": "normal"}, **changes)
+
+    first = Declared("first", "First", (part("noise"),), (View("table", "All"),))
+    again = part("digits", same_as=("first", "noise"))
+    second = Declared("second", "Second", (again,), (View("curves", "Curves", metric="accuracy"),))
+    only = first.select((), ["normal"])
+    reproduce(first, None, tmp_path / "first", seeds=2, device="cpu", wanted=only)
+    started: list[str] = []
+    told = Watching(
+        cell=lambda row, seed, number, of: started.append(f"{row} {seed}"),
+        trial=lambda trial, seed: started.append(f"trial {trial}"),
+    )
+    page = shown(second, tmp_path, tmp_path / "second", seeds=2, watching=told)
+    assert started == ["mlp ensemble 0", "mlp ensemble 1"]
+    assert "| normal |" in page
+    assert "ensemble's second" in page
+    for name in ("mlp-normal-seed0.json", "mlp-normal-seed1.parquet"):
+        ours, theirs = (tmp_path / place / "cells" / name for place in ("second/digits", "first/noise"))
+        assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_the_studies_that_share_cells_declare_them_alike() -> None:
+    for study in STUDIES.values():
+        for part in study.parts:
+            if part.same_as is not None:
+                name, other = part.same_as
+                (origin,) = [one for one in STUDIES[name].parts if one.name == other]
+                kept = ("data", "models", "level", "settings", "also", "trials", "sampler", "spaces", "protocol")
+                assert [getattr(part, one) for one in kept] == [getattr(origin, one) for one in kept]
 
 
 def test_what_is_not_at_hand_is_said_and_stops_nothing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
 from accord.studies.declared import Declared, Part, View
-from accord.studies.measures import DECISIONS, disagreement
+from accord.studies.measures import DECISIONS, curve, disagreement
 from accord.studies.reproduction import cells_of, folder_of, paper_value
 from accord.studies.study import CELLS, Cell
 from accord.studies.tables import SIGNIFICANT, as_markdown
@@ -196,19 +196,20 @@ def _curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
     )
     for row in outcome["parts"][part.name]["rows"]:
         cells = cells_of(out, part, row["model"], row["method"])
-        lines = [_last_phase(cell["also"]["curve"], view.metric) for cell in cells]
+        every = [cell["also"]["curve"] if "also" in cell else curve(cell["history"]) for cell in cells]
+        lines = [_last_phase(points, view.metric) for points in every]
         if not lines or not lines[0]:
             continue
+        # An ensemble's networks are trained one after the other, so that its last phase shows one of them.
+        label = "ensemble's second" if row["method"] == "ensemble" else row["method"]
         length = min(len(line) for line in lines)
         points = np.array([[p["watched"][view.metric] for p in line[:length]] for line in lines])
         spread = points.std(0, ddof=1) if len(points) > 1 else np.zeros(length)
-        series[row["method"]] = [(k + 1, m, s) for k, (m, s) in enumerate(zip(points.mean(0), spread, strict=True))]
+        series[label] = [(k + 1, m, s) for k, (m, s) in enumerate(zip(points.mean(0), spread, strict=True))]
         chosen = [max(line[:length], key=lambda p: p["valid"].get(view.metric, 0.0)) for line in lines]
         at = fmean(p["watched"][view.metric] for p in chosen)
         epochs = "/".join(str(p["epoch"]) for p in chosen)
-        ends.append(
-            [row["method"], epochs, f"{at:.4f}", f"{points.max(1).mean():.4f}", f"{points[:, -1].mean():.4f}"]
-        )
+        ends.append([label, epochs, f"{at:.4f}", f"{points.max(1).mean():.4f}", f"{points[:, -1].mean():.4f}"])
     if not series:
         return [NOT_RUN]
     with figure(out / name) as axes:
@@ -230,11 +231,6 @@ def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
             value = row["metrics"].get(view.metric)
             if value is not None:
                 series.setdefault(row["method"], []).append((part.level, value["mean"], value["std"]))
-        if view.metric == "noise auc" and "cleanlab" in part.also:
-            found = [c["also"]["cleanlab"] for c in cells_of(out, part, part.models[0], "normal")]
-            values = [one["roc_auc"] for one in found if one]
-            if values:
-                series.setdefault("cleanlab", []).append((part.level, *_spread(values)))
     if not series:
         return [NOT_RUN]
     if view.paper:

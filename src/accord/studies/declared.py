@@ -14,7 +14,7 @@ from accord.data.image_sets import IMAGE_SETS, LabelledImages
 from accord.errors import SettingError, nearest
 from accord.studies.clicks import Comparison
 from accord.studies.compare import Wanted
-from accord.studies.labels import LabelComparison
+from accord.studies.labels import CLEANLAB, LabelComparison
 from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS, IMAGES, Space
 from accord.studies.study import Study
 from accord.studies.tuning import ROUNDS
@@ -61,6 +61,8 @@ class Part:
     """Parts of one name are trained together: they are alike but for their noise."""
     searched_in: str = ""
     """The part in which settings are searched for all that are trained together; by default the part itself."""
+    same_as: tuple[str, str] | None = None
+    """A study and its part that has the same cells: made beside this one, its searches and cells are taken over."""
 
     @property
     def is_images(self) -> bool:
@@ -174,23 +176,30 @@ def _recommend(short: str, data: str) -> Declared:
     return Declared(f"recommend-{short}", f"Recommendation on {data}", parts, views)
 
 
-def _images(data: str) -> Declared:
-    parts = tuple(
-        Part(
-            f"noise-{round(level * 100)}",
-            data,
-            IMAGE_METHODS,
-            ("resnet32",),
-            level=level,
-            trials=IMAGE_TRIALS,
-            sampler="grid",
-            spaces=IMAGES,
-            follows={"ensemble": "normal"},
-            together="noise",
-            searched_in="noise-40",
-        )
-        for level in NOISE
+def _of_images(data: str, level: float) -> Part:
+    """A rate of an image table."""
+    return Part(
+        f"noise-{round(level * 100)}",
+        data,
+        IMAGE_METHODS,
+        ("resnet32",),
+        level=level,
+        trials=IMAGE_TRIALS,
+        sampler="grid",
+        spaces=IMAGES,
+        follows={"ensemble": "normal", CLEANLAB: "normal"},
+        together="noise",
+        searched_in="noise-40",
     )
+
+
+def _again(part: Part, name: str, **changed: Any) -> Part:
+    """A rate of an image table in another study."""
+    return replace(part, name=name, same_as=(f"images-{part.data}", part.name), **changed)
+
+
+def _images(data: str) -> Declared:
+    parts = tuple(_of_images(data, level) for level in NOISE)
     views = (
         View("levels", "Accuracy on clean test images over the noise", paper="images"),
         View("table", "Every noise rate: best-validation and last epoch"),
@@ -211,9 +220,14 @@ def _agreement() -> tuple[Declared, Declared]:
 
 def _curves() -> Declared:
     parts = [Part(data, data, METHODS, settings={"patience": 0}, also=("curve",)) for data in CLICK_SETS]
-    parts.append(Part("cifar10", "cifar10", IMAGE_METHODS, ("resnet32",), level=0.4, also=("curve",)))
+    parts.append(_again(_of_images("cifar10", 0.4), "cifar10", searched_in="", together=""))
     views = tuple(
-        View("curves", f"{part.data}: the clean test along training", (part.name,), WATCHED[part.is_images])
+        View(
+            "curves",
+            f"{part.data}: the clean test along training" + (", tuned, 40 % noise" if part.is_images else ""),
+            (part.name,),
+            WATCHED[part.is_images],
+        )
         for part in parts
     )
     return Declared("curves", "Learning curves", tuple(parts), views)
@@ -311,14 +325,17 @@ def _robustness() -> Declared:
         for data in ("movielens-100k", "modcloth")
         for level in levels
     ]
-    parts += [
-        Part(f"{data} {round(level * 100)}", data, methods, models, level=level, also=("cleanlab",), together=data)
-        for data, methods, models in (
-            ("digits", ("normal", "ensemble", "itlm", "deca-p"), ("convnet",)),
-            ("fashion-mnist", ("normal", "ensemble", "itlm", "deca-p"), ("resnet32",)),
-        )
-        for level in NOISE
-    ]
+    found = {
+        "methods": ("normal", "ensemble", "itlm", "deca-p", CLEANLAB),
+        "variants": {CLEANLAB: {"method": "normal"}},
+    }
+    for level in NOISE:
+        name = f"digits {round(level * 100)}"
+        parts.append(Part(name, "digits", models=("convnet",), level=level, together="digits", **found))
+    where = {"together": "fashion", "searched_in": "fashion-mnist 40"}
+    for level in NOISE:
+        name = f"fashion-mnist {round(level * 100)}"
+        parts.append(_again(_of_images("fashion-mnist", level), name, **where, **found))
     views = []
     for data in ("movielens-100k", "modcloth", "digits", "fashion-mnist"):
         names = tuple(part.name for part in parts if part.data == data)

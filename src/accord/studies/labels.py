@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from math import nan
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -20,11 +21,16 @@ from accord.errors import AccordError, DataError
 from accord.estimators.classifier import Classifier
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.estimators.fitting import at_once, beside, fit_together, stack_of
+from accord.evaluation.detection import detection_metrics
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
 from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
 from accord.studies.study import NO_SEARCH, ORACLE, Cell, Job, Keep, Study, batched, validation_value
 from accord.training import Checkpoints, Hook, resolve_device
+
+CLEANLAB = "cleanlab"
+"""A row in which cleanlab finds the noise, by out-of-sample probabilities of networks that are trained normally."""
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class LabelComparison(Study):
 
     def stack_words(self, cell: Cell) -> str | None:
         """Words that cells share which can be trained as one stack; None for those that have fewer examples."""
-        if cell.method == ORACLE:
+        if cell.method in (ORACLE, CLEANLAB):
             return None
         return stack_of(make_classifier_settings(self.settings_of(*cell)), np.ndim(self.X) > 2)
 
@@ -131,6 +137,9 @@ class LabelComparison(Study):
             for k, clf in enumerate(classifiers)
         ]
 
+    def ready(self, cell: Cell) -> bool:
+        return (cell.method != CLEANLAB or find_spec("cleanlab") is not None) and super().ready(cell)
+
     def space(self, method: str) -> Space:
         return self.spaces.get(method) or labels_space(method)
 
@@ -138,6 +147,13 @@ class LabelComparison(Study):
         self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Checkpoints | None = None
     ) -> None:
         apart: dict[Any, _Apart] = {}
+        for job in jobs:
+            if job.cell.method == CLEANLAB:
+                materials = job.study._materials(job.cell, apart)
+                keep(job, job.study._found_by_cleanlab(job.cell, materials, unfinished))
+        jobs = [job for job in jobs if job.cell.method != CLEANLAB]
+        if not jobs:
+            return
         materials = [job.study._materials(job.cell, apart) for job in jobs]
         classifiers = [Classifier(**job.study.settings_of(*job.cell)) for job in jobs]
 
@@ -196,6 +212,36 @@ class LabelComparison(Study):
             given = (materials.inputs, materials.labels, materials.noisy, self.test)
             result["also"] = {name: LABELS[name](clf, *given, path) for name in self.also}
         return result
+
+    def _found_by_cleanlab(
+        self, cell: Cell, materials: _Materials, unfinished: Checkpoints | None
+    ) -> dict[str, Any]:
+        """How well cleanlab finds the changed labels, by five networks that saw four fifths of them each."""
+        from cleanlab.rank import get_label_quality_scores  # pyright: ignore[reportMissingImports]
+        from sklearn.model_selection import StratifiedKFold
+
+        inputs, labels, noisy = materials.inputs, materials.labels, materials.noisy
+        if noisy is None:
+            raise DataError("The cleanlab row needs to know what is wrong: give --noise, which adds known noise.")
+        given = np.unique(labels, return_inverse=True)[1]
+        folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=cell.seed).split(given, given))
+        fitted = fit_together(
+            [Classifier(**self.settings_of(*cell)) for _ in folds],
+            [inputs[train] for train, _ in folds],
+            [labels[train] for train, _ in folds],
+            checkpoints=unfinished,
+        )
+        probabilities = np.zeros((len(given), len(fitted[0].classes_)))
+        for fold, (_, held) in zip(fitted, folds, strict=True):
+            probabilities[held] = fold.predict_proba(inputs[held])
+        quality = np.asarray(get_label_quality_scores(given, probabilities))
+        detection = detection_metrics(quality, noisy.is_noise, "label")
+        return self.facts(fitted[0], _selection(fitted[0]), False) | {
+            "noise": noisy.notes(),
+            "seconds": sum(fold.metrics_["train_seconds"] for fold in fitted),
+            "detection": detection,
+            "metrics": {"noise auc": detection["roc_auc"]},
+        }
 
 
 class _Apart(NamedTuple):

@@ -13,19 +13,18 @@ import pyarrow.parquet as parquet
 
 from accord.data.clicks import match_pairs, pair_keys
 from accord.data.noise import NoisyLabels, add_noise
-from accord.estimators import Classifier, Recommender, fit_together
+from accord.estimators import Classifier, Recommender
 from accord.estimators.parts import TRAIN
-from accord.evaluation.detection import detection_metrics
 
 DECISIONS = "decisions.parquet"
 CLEAN, NOISY = (4.0, 5.0), (1.0, 2.0)
 """Ratings of clicks taken for clean and for noisy; 3 is neither."""
 
 
-def curve(fitted: Recommender | Classifier) -> list[dict[str, Any]]:
-    """The last phase's epochs: seconds of training so far, the loss, and the metrics along the way."""
+def curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every epoch: seconds of training so far, the loss, and the metrics along the way."""
     rows, seconds = [], 0.0
-    for record in fitted.history_:
+    for record in history:
         seconds += record["train_seconds"]
         kept = {name: record[name] for name in ("phase", "epoch", "loss") if name in record}
         measured = {name: record.get(name, {}) for name in ("valid", "watched")}
@@ -34,7 +33,7 @@ def curve(fitted: Recommender | Classifier) -> list[dict[str, Any]]:
 
 
 def _curve(rec: Recommender, ratings: Any, path: Path) -> list[dict[str, Any]]:
-    return curve(rec)
+    return curve(rec.history_)
 
 
 def cost(rec: Recommender, ratings: Any, path: Path) -> dict[str, float]:
@@ -89,10 +88,6 @@ CLICKS: dict[str, Callable[[Recommender, Any, Path], Any]] = {
 }
 
 
-def label_curve(clf: Classifier, X: Any, y: Any, noisy: NoisyLabels | None, test: Any, path: Path) -> Any:
-    return curve(clf)
-
-
 def label_decisions(
     clf: Classifier, X: Any, y: Any, noisy: NoisyLabels | None, test: Any, path: Path
 ) -> dict[str, int]:
@@ -111,32 +106,8 @@ def label_decisions(
     return {name: len(decided) for name, (decided, _) in parts.items()}
 
 
-def cleanlab_auc(
-    clf: Classifier, X: Any, y: Any, noisy: NoisyLabels | None, test: Any, path: Path
-) -> dict[str, float]:
-    """How well cleanlab finds the changed labels by five-fold probabilities of the same network and settings."""
-    if noisy is None or clf.settings.method != "normal":
-        return {}
-    from cleanlab.rank import get_label_quality_scores  # pyright: ignore[reportMissingImports]
-    from sklearn.model_selection import StratifiedKFold
-
-    started = time.perf_counter()
-    given = clf.class_numbers(y)
-    probabilities = np.zeros((len(given), len(clf.classes_)))
-    folds = list(StratifiedKFold(5, shuffle=True, random_state=clf.settings.seed).split(given, given))
-    inputs, labels = zip(*[(X[train], y[train]) for train, _ in folds], strict=True)
-    fitted = fit_together([Classifier(**clf.get_params()) for _ in folds], inputs, labels)
-    for fold, (_, held) in zip(fitted, folds, strict=True):
-        probabilities[held] = fold.predict_proba(X[held])
-    quality = get_label_quality_scores(given, probabilities)
-    found = detection_metrics(np.asarray(quality), noisy.is_noise, "label")
-    return {"roc_auc": found["roc_auc"], "seconds": time.perf_counter() - started}
-
-
 LABELS: dict[str, Callable[..., Any]] = {
-    "curve": label_curve,
     "decisions": label_decisions,
-    "cleanlab": cleanlab_auc,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,10 +15,11 @@ from typing import Any
 from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
+from accord.files import whole_file
 from accord.studies.compare import Start, Wanted, every_row, run_cells, written
 from accord.studies.declared import Declared, Part
 from accord.studies.study import CELLS, Cell, Study
-from accord.studies.tuning import Standing, tuned_study
+from accord.studies.tuning import FINDINGS, TUNE, Standing, tuned_study
 from accord.training import Hook
 
 OUTCOME = "study.json"
@@ -68,6 +70,8 @@ def reproduce(
                 studies.append((part, part.study(root, seeds, device)))
             except MissingDataError as error:
                 missing[part.name] = {"missing": NOT_AT_HAND, "why": str(error)}
+        for part in joined:
+            _take_over(part, out)
         searched = _searched(declared, studies, out, told, wanted, lambda part: part.study(root, seeds, device))
         results = run_cells(searched, told.cell, told.go_on, wanted)
         summaries = [written(*one, done) for one, done in zip(searched, results, strict=True)]
@@ -92,6 +96,24 @@ def _joined(parts: list[Part]) -> list[list[Part]]:
 
 def folder_of(part: Part) -> str:
     return part.name.replace(" ", "-")
+
+
+def _take_over(part: Part, out: Path) -> None:
+    """The searches and cells of a study beside this one; if they are stale, their identities tell."""
+    if part.same_as is None:
+        return
+    study, other = part.same_as
+    source, target = out.parent / study / other, out / folder_of(part)
+    searches = [path.parent for path in sorted((source / TUNE).rglob(FINDINGS))]
+    files = [path for folder in searches for path in sorted(folder.iterdir()) if path.is_file()]
+    cells = [path for path in sorted((source / CELLS).glob("*")) if path.is_file()]
+    files += sorted(cells, key=lambda path: path.suffix == ".json")  # what says that a cell is done comes last
+    for path in files:
+        place = target / path.relative_to(source)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with whole_file(place) as draft:
+                shutil.copyfile(path, draft)
 
 
 def _searched(

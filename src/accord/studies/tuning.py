@@ -77,7 +77,7 @@ class Standing:
     """Of the best so far."""
 
 
-FINDINGS = "tune.json"
+TUNE, FINDINGS = "tune", "tune.json"
 COMMON, OWN = "common", "own"
 """Folders of the two rounds."""
 ROUNDS = "rounds"
@@ -196,7 +196,7 @@ def tuned_study(
             continue
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
-        place = out / "tune" / name.replace(" ", "-")
+        place = out / TUNE / name.replace(" ", "-")
         if name not in needed or not go_on():
             earlier = _found_in(one, method, budget, place)
             if earlier is not None:
