@@ -306,3 +306,19 @@ def test_truth_changes_no_bit_of_the_weights(made: Simulation, tmp_path: Path) -
         for ours, theirs in zip(network.parameters(), marked.networks_[role].parameters(), strict=True):
             assert torch.equal(ours, theirs)
     assert plain.history_[-1]["valid"] == marked.history_[-1]["valid"]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("model", ["gmf", "neumf", "lightgcn", "cdae"])
+@pytest.mark.parametrize("cold", ["popularity", "model"])
+def test_networks_on_a_gpu_rank_and_judge_as_on_the_cpu(model: str, cold: str, made: Simulation) -> None:
+    rec = Recommender(model=model, method="deca-p", epochs=3, device="cpu", cold_users=cold).fit(made.log())
+    here, quality = rec.evaluate_users(made.truth()), rec.quality_
+    rec._move("cuda")
+    there = rec.evaluate_users(made.truth())
+    rec._judge_clicks()
+    rec._move("cpu")
+    assert np.allclose(rec.quality_, quality, atol=1e-4)
+    assert here.users.equals(there.users)
+    assert there.means() == pytest.approx(here.means(), abs=5e-3)  # scores that are near may change places
+    assert rec.evaluate(made.truth()) == here.means()  # nothing stayed behind

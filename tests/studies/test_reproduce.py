@@ -140,6 +140,7 @@ def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:
     page = shown(second, tmp_path, tmp_path / "second", seeds=2, watching=told)
     assert started == ["mlp ensemble 0", "mlp ensemble 1"]
     assert "| normal |" in page
+    assert "digits, as in first noise" in page
     assert "ensemble's second" in page
     for name in ("mlp-normal-seed0.json", "mlp-normal-seed1.parquet"):
         ours, theirs = (tmp_path / place / "cells" / name for place in ("second/digits", "first/noise"))

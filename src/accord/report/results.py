@@ -51,14 +51,15 @@ def _facts(declared: Declared, outcome: dict[str, Any]) -> list[str]:
     for part in declared.parts:
         found = outcome["parts"].get(part.name, {})
         done = _cells(found)
+        data = part.data if part.same_as is None else f"{part.data}, as in {' '.join(part.same_as)}"
         if not done:
-            rows.append([part.name, part.data, "", "", "", "", found.get("missing", NOT_RUN)])
+            rows.append([part.name, data, "", "", "", "", found.get("missing", NOT_RUN)])
             continue
         machines = found.get("machines") or [found[key] for key in ("machine",) if key in found]  # as once written
         where = "; ".join(f"{one['device']}, Python {one['python']}, torch {one['torch']}" for one in machines)
         minutes = f"{found['wall_seconds'] / 60:.1f}"
         cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({folder_of(part)}/{CELLS})"
-        rows.append([part.name, part.data, found["search_budget"], str(found["seeds"]), cells, minutes, where])
+        rows.append([part.name, data, found["search_budget"], str(found["seeds"]), cells, minutes, where])
     return [as_markdown(rows)]
 
 
