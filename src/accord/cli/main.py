@@ -415,13 +415,19 @@ GO_ON = ("tune", "compare", "reproduce")
 """Commands that, given again, take up what they were at."""
 
 
+class Stopped(BaseException):
+    """The person, or the system, asks the command to end. No error: nobody on the way may take it for a failed run."""
+
+
 def _stop(*_: object) -> None:
-    raise KeyboardInterrupt
+    raise Stopped
 
 
 def run() -> None:
     """Entry point: bad input is one sentence and exit code 2; SIGTERM is as good as Ctrl-C."""
-    signal.signal(signal.SIGTERM, _stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as in the background of a script
+            signal.signal(number, _stop)
     try:
         app()
     except InterruptedRunError as error:
@@ -430,7 +436,7 @@ def run() -> None:
     except AccordError as error:
         print(f"accord: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except (Stopped, KeyboardInterrupt):
         more = "; the same command goes on from here" if set(sys.argv[1:2]) & set(GO_ON) else ""
         print(f"accord: stopped{more}.", file=sys.stderr)
         sys.exit(130)
