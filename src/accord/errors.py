@@ -30,6 +30,10 @@ class InterruptedRunError(AccordError):
     """The person asked to stop; what was done so far is in the checkpoint."""
 
 
+class Stopped(BaseException):
+    """A command is asked to end. No error: nobody on the way may take it for a run that failed."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """A clause that names the closest known word, or lists what is known.
 

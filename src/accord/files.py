@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,3 +24,10 @@ def whole_file(path: Path, *, flush: bool = False) -> Iterator[Path]:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """A copy that is whole or not there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(target) as draft:
+        shutil.copyfile(source, draft)

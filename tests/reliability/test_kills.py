@@ -64,6 +64,18 @@ def test_ctrl_c_stops_within_two_seconds_and_can_be_gone_on_with(number: int, lo
     assert finished(going, 30)[0] == 130
 
 
+def test_a_fit_that_is_asked_twice_still_says_how_to_go_on(log: Path, tmp_path: Path) -> None:
+    """As when a step takes longer than a person is made to wait."""
+    out = tmp_path / "run"
+    process = start("fit", log, "--out", out, "--epochs", 3000, "--set", "patience=0", "--checkpoint", 0.2)
+    wait_for(tmp_path / "run.unfinished" / "checkpoint.safetensors")
+    for number in (signal.SIGTERM, signal.SIGALRM):
+        os.kill(process.pid, number)
+    code, said = finished(process, 30)
+    assert code == 130
+    assert f"accord fit --resume {out}" in said
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_comparison_stops_within_two_seconds_and_says_how_to_go_on(
     number: int, log: Path, tmp_path: Path

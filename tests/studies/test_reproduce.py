@@ -16,6 +16,7 @@ from accord.estimators import fitting
 from accord.methods import CLASSIFIER_METHODS, METHODS
 from accord.models import CLASSIFIERS, RECOMMENDERS
 from accord.report.results import write_results
+from accord.studies import labels
 from accord.studies.declared import STUDIES, Declared, Part, View, find_study
 from accord.studies.reproduction import Watching, paper_numbers, paper_value, reproduce
 from accord.studies.study import ORACLE
@@ -139,12 +140,63 @@ def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:
     )
     page = shown(second, tmp_path, tmp_path / "second", seeds=2, watching=told)
     assert started == ["mlp ensemble 0", "mlp ensemble 1"]
+    shown(second, tmp_path, tmp_path / "second", seeds=2, watching=told)
+    assert len(started) == 2
     assert "| normal |" in page
     assert "digits, as in first noise" in page
     assert "ensemble's second" in page
     for name in ("mlp-normal-seed0.json", "mlp-normal-seed1.parquet"):
         ours, theirs = (tmp_path / place / "cells" / name for place in ("second/digits", "first/noise"))
         assert ours.read_bytes() == theirs.read_bytes()
+
+
+def test_only_what_fits_is_taken_over(tmp_path: Path) -> None:
+    """Another machine's, or half a cell, is left where it is; one's own of other settings is replaced."""
+    part = Part("noise", "digits", ("normal",), ("mlp",), level=0.4, settings={"epochs": 1})
+    tuned = replace(part, trials=2, sampler="grid", spaces={"normal": {"learning_rate": [0.01, 0.02]}})
+    again = replace(tuned, name="digits", same_as=("first", "noise"))
+    views = (View("curves", "Curves", metric="accuracy"),)
+    second = Declared("second", "Second", (again,), views)
+    started: list[str] = []
+    told = Watching(
+        cell=lambda row, seed, number, of: started.append(f"cell {seed}"),
+        trial=lambda trial, seed: started.append(f"trial {trial}"),
+    )
+    reproduce(Declared("first", "First", (tuned,), ()), None, tmp_path / "first", seeds=2, device="cpu")
+    reproduce(second, None, tmp_path / "other", seeds=1, device="auto", watching=told)  # of another device
+    assert started == ["trial 0", "trial 1", "cell 0"]
+    untuned = Declared("second", "Second", (replace(part, name="digits"),), ())
+    reproduce(untuned, None, tmp_path / "second", seeds=2, device="cpu")
+    cells = tmp_path / "first" / "noise" / "cells"
+    whole = (cells / "mlp-normal-seed1.json").read_bytes()
+    (cells / "mlp-normal-seed1.json").unlink()
+    (cells / "mlp-normal-seed1.parquet").write_bytes(b"PAR1")
+    (cells / ".mlp-normal-seed1.json.1.tmp").write_text("{")
+    started.clear()
+    page = shown(second, tmp_path, tmp_path / "second", seeds=1, watching=told)
+    assert started == []
+    assert "| normal | 1 |" in page  # of one seed, though another lies there
+    (cells / "mlp-normal-seed1.json").write_bytes(whole)
+    (cells / "mlp-normal-seed1.parquet").unlink()
+    shown(second, tmp_path, tmp_path / "second", seeds=2, watching=told)
+    assert started == []
+    assert not list((tmp_path / "second" / "digits" / "cells").glob(".*"))
+
+
+def test_a_part_alone_takes_over_the_search_of_its_group(tmp_path: Path) -> None:
+    space = {"normal": {"learning_rate": [0.01, 0.02]}}
+    one = Part(
+        "noise-40", "digits", ("normal",), ("mlp",), level=0.4, settings={"epochs": 1}, trials=2, sampler="grid"
+    )
+    one = replace(one, spaces=space, together="noise", searched_in="noise-40")
+    both = (replace(one, name="noise-10", level=0.1), one)
+    reproduce(Declared("first", "First", both, ()), None, tmp_path / "first", seeds=1, device="cpu")
+    again = tuple(
+        replace(p, name=f"digits {p.name}", searched_in="digits noise-40", same_as=("first", p.name)) for p in both
+    )
+    told = Watching(trial=lambda trial, seed: pytest.fail("searched again"), cell=lambda *_: pytest.fail("trained"))
+    second = Declared("second", "Second", again, ())
+    reproduce(second, None, tmp_path / "second", seeds=1, device="cpu", only=("digits noise-10",), watching=told)
 
 
 def test_the_studies_that_share_cells_declare_them_alike() -> None:
@@ -155,6 +207,19 @@ def test_the_studies_that_share_cells_declare_them_alike() -> None:
                 (origin,) = [one for one in STUDIES[name].parts if one.name == other]
                 kept = ("data", "models", "level", "settings", "also", "trials", "sampler", "spaces", "protocol")
                 assert [getattr(part, one) for one in kept] == [getattr(origin, one) for one in kept]
+
+
+def test_without_cleanlab_its_row_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labels, "find_spec", lambda name: None)
+    study = find_study("robustness")
+    parts = tuple(
+        replace(p, settings={"epochs": 1}, methods=("normal", "cleanlab"), models=("mlp",))
+        for p in study.parts
+        if p.name == "digits 40"
+    )
+    views = tuple(replace(v, parts=("digits 40",)) for v in study.views if v.title.startswith("digits"))
+    page = shown(replace(study, parts=parts, views=views), tmp_path, tmp_path / "out", seeds=1)
+    assert page.count("| cleanlab | not run |") == 1
 
 
 def test_what_is_not_at_hand_is_said_and_stops_nothing(tmp_path: Path) -> None:

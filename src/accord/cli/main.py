@@ -11,7 +11,7 @@ import typer
 
 from accord import __version__
 from accord.cli.words import holds_classifier, labelled_words, names_of, settings_of, space_of
-from accord.errors import AccordError, InterruptedRunError, SettingError
+from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped
 
 app = typer.Typer(
     name="accord",
@@ -413,10 +413,6 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write."
 
 GO_ON = ("tune", "compare", "reproduce")
 """Commands that, given again, take up what they were at."""
-
-
-class Stopped(BaseException):
-    """The person, or the system, asks the command to end. No error: nobody on the way may take it for a failed run."""
 
 
 def _stop(*_: object) -> None:

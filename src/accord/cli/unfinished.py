@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accord.errors import DataError, InterruptedRunError
+from accord.errors import DataError, InterruptedRunError, Stopped
 from accord.estimators.run_folder import read_json, write_json
 from accord.training import Checkpoint
 from accord.training.checkpoints import SECONDS
@@ -74,9 +74,11 @@ def kept(
             yield checkpoint
     except InterruptedRunError as error:
         raise InterruptedRunError(f"{error}; go on with: accord fit --resume {out}") from error
-    except BaseException:
+    except BaseException as error:
         if not checkpoint.path.exists():
             shutil.rmtree(place, ignore_errors=True)
+        elif isinstance(error, Stopped):
+            raise InterruptedRunError(f"stopped; go on with: accord fit --resume {out}") from error
         raise
     shutil.rmtree(place)
 
@@ -89,11 +91,11 @@ def stopping(checkpoint: Checkpoint) -> Iterator[None]:
         return
 
     def late(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise Stopped
 
     def asked(*_: object) -> None:
         if checkpoint.stop:
-            raise KeyboardInterrupt
+            raise Stopped
         checkpoint.stop = True
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 

@@ -405,8 +405,11 @@ class Recommender:
 
     def _move(self, device: torch.device | str) -> None:
         """Take the networks to a device; between calls they are on the CPU, where several threads may use them."""
+        training = self._training().to(torch.device(device))
         for network in self.networks_.values():
             network.to(device).eval()  # and forget what was computed elsewhere
+            if hasattr(network, "bind"):
+                network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
 
     def _seen(self) -> Interactions:
         return self._cached("seen", lambda: self._interactions(np.ones(len(self.clicks_), bool)))

@@ -14,6 +14,7 @@ import numpy as np
 
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
 from accord.studies.declared import Declared, Part, View
+from accord.studies.labels import CLEANLAB, FOUND
 from accord.studies.measures import DECISIONS, curve, disagreement
 from accord.studies.reproduction import cells_of, folder_of, paper_value
 from accord.studies.study import CELLS, Cell
@@ -66,6 +67,11 @@ def _facts(declared: Declared, outcome: dict[str, Any]) -> list[str]:
 def _cells(found: dict[str, Any]) -> int:
     """Cells of a part that are done."""
     return sum(row["seeds"] for row in found.get("rows", []))
+
+
+def _cells_of(row: dict[str, Any], part: Part, outcome: dict[str, Any], out: Path) -> list[dict[str, Any]]:
+    """The cells of a row."""
+    return cells_of(out, part, row["model"], row["method"], outcome["parts"][part.name]["seeds"])
 
 
 def _spread(values: list[float]) -> tuple[float, float]:
@@ -196,7 +202,7 @@ def _curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
         [["method", "best epoch by validation", "its test", "best test", "last test"]],
     )
     for row in outcome["parts"][part.name]["rows"]:
-        cells = cells_of(out, part, row["model"], row["method"])
+        cells = _cells_of(row, part, outcome, out)
         every = [cell["also"]["curve"] if "also" in cell else curve(cell["history"]) for cell in cells]
         lines = [_last_phase(points, view.metric) for points in every]
         if not lines or not lines[0]:
@@ -227,9 +233,12 @@ def _last_phase(points: list[dict[str, Any]], metric: str) -> list[dict[str, Any
 def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
     """A metric of each method over the noise of the parts."""
     series: dict[str, list[tuple[float, float, float]]] = {}
+    lacking: dict[str, None] = {}
     for part in parts:
         for row in outcome["parts"][part.name]["rows"]:
             value = row["metrics"].get(view.metric)
+            if not row["seeds"] and (row["method"] != CLEANLAB or view.metric == FOUND):
+                lacking[row["method"]] = None
             if value is not None:
                 series.setdefault(row["method"], []).append((part.level, value["mean"], value["std"]))
     if not series:
@@ -245,6 +254,7 @@ def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
     for method, points in series.items():
         at = {level: f"{mean:.4f} ± {std:.4f}" if std else f"{mean:.4f}" for level, mean, std in points}
         rows.append([method, *(at.get(level, NOT_RUN) for level in levels)])
+    rows += [[method, *(NOT_RUN for _ in levels)] for method in lacking if method not in series]
     _write_csv(out / f"{name}.csv", rows)
     drawn = {method: points for method, points in series.items() if "(paper)" not in method}
     with figure(out / name) as axes:
@@ -255,7 +265,7 @@ def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
 def _ratings(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
     part, groups = parts[0], {}
     for row in outcome["parts"][part.name]["rows"]:
-        cells = cells_of(out, part, row["model"], row["method"])
+        cells = _cells_of(row, part, outcome, out)
         if cells:
             of = cells[0]["also"]["by_rating"]
             groups[row["method"]] = {
@@ -328,7 +338,7 @@ def _cost(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, nam
     bars: dict[str, dict[str, tuple[float, float]]] = {}
     normal: dict[str, tuple[float, float]] = {}
     for row in outcome["parts"][part.name]["rows"]:
-        found = [cell["also"]["cost"] for cell in cells_of(out, part, row["model"], row["method"])]
+        found = [cell["also"]["cost"] for cell in _cells_of(row, part, outcome, out)]
         if not found:
             continue
         train, inference = (min(one[k] for one in found) for k in ("train_seconds", "inference_seconds"))

@@ -19,6 +19,7 @@ from accord.errors import AccordError, SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import kept_epochs
 from accord.estimators.stacking import Source, StackError, can_stack, fit_stacked, stack_size
+from accord.files import whole_file
 from accord.methods import METHODS
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.measures import CLICKS
@@ -202,7 +203,8 @@ class Comparison(Study):
             rec._move(resolve_device(rec.settings.device))
             ranked = rec.evaluate_users(pairs, k=self.ks)
             rec._move("cpu")
-            parquet.write_table(ranked.table(), path)
+            with whole_file(path) as draft:
+                parquet.write_table(ranked.table(), draft)
             result["ranking"] = ranked.means()
             wanted = ("ndcg", "recall")
             result["metrics"] |= {n: v for n, v in result["ranking"].items() if n.split("@")[0] in wanted}

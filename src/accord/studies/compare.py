@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 
 from accord.estimators.run_folder import read_json, write_json
+from accord.files import copy_whole
 from accord.studies.significance import holm, paired_bootstrap
 from accord.studies.study import CELLS, UNFINISHED, Cell, Job, Study
 from accord.training import Checkpoints, Hook
@@ -48,19 +49,22 @@ def run_cells(
     start: Start | None = None,
     go_on: Callable[[], bool] = lambda: True,
     wanted: Wanted = every_row,
+    beside: Sequence[Path | None] = (),
 ) -> list[list[dict[str, Any]]]:
     """Run every cell that is wanted and not done yet; the results of all of each study's that are done by now.
 
-    No further cell is begun once ``go_on`` says no.
+    No further cell is begun once ``go_on`` says no. Cells that the folders ``beside`` hold already are taken over.
     """
     results: list[dict[Cell, dict[str, Any] | None]] = []
     todo: list[Job] = []
-    for study, out in studies:
+    for (study, out), other in zip(studies, beside or [None] * len(studies), strict=True):
         study.check()
         folder = out / CELLS
         folder.mkdir(parents=True, exist_ok=True)
         cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
-        results.append({cell: _done(study, cell, folder) for cell in cells})
+        results.append(
+            {cell: _done(study, cell, folder) or _taken_over(study, cell, folder, other) for cell in cells}
+        )
         left = [cell for cell, done in results[-1].items() if done is None and wanted(cell.model, cell.method)]
         todo += [Job(study, cell, folder) for cell in left if study.ready(cell)]
     places = {id(study): own for (study, _), own in zip(studies, results, strict=True)}
@@ -89,6 +93,18 @@ def _done(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
         return None
     result = read_json(path)
     return result if result.get("identity") == study.identity(cell) else None
+
+
+def _taken_over(study: Study, cell: Cell, folder: Path, other: Path | None) -> dict[str, Any] | None:
+    """The same cell of another study; the file that says it is done comes last."""
+    result = None if other is None else _done(study, cell, other / CELLS)
+    if other is None or result is None:
+        return None
+    for suffix in (".parquet", ".json"):
+        path = other / CELLS / f"{cell.name}{suffix}"
+        if path.is_file():
+            copy_whole(path, folder / path.name)
+    return result
 
 
 def _keep(study: Study, cell: Cell, result: dict[str, Any], folder: Path) -> dict[str, Any]:

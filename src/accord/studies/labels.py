@@ -22,6 +22,7 @@ from accord.estimators.classifier import Classifier
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.estimators.fitting import at_once, beside, fit_together, stack_of
 from accord.evaluation.detection import detection_metrics
+from accord.files import whole_file
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
 from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
@@ -31,6 +32,8 @@ from accord.training import Checkpoints, Hook, resolve_device
 CLEANLAB = "cleanlab"
 """A row in which cleanlab finds the noise, by out-of-sample probabilities of networks that are trained normally."""
 FOLDS = 5
+FOUND = "noise auc"
+"""The metric of how well the noise was found."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class LabelComparison(Study):
 
     def check(self) -> None:
         super().check()
-        needy = [m for m in self.methods if m in (*USES_CLEAN_LABELS, ORACLE)]
+        needy = [m for m in self.methods if m in (*USES_CLEAN_LABELS, ORACLE, CLEANLAB)]
         if needy and not self.noise:
             raise DataError(f"The {needy[0]} row needs to know clean labels: give --noise, which adds known noise.")
 
@@ -86,21 +89,23 @@ class LabelComparison(Study):
 
     def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
         """Those that can be trained as one stack, whatever their rows and noise; the others side by side."""
+        alone = [[job] for job in jobs if job.cell.method == CLEANLAB]
         parts: dict[str, list[Job]] = {}
         for job in jobs:
-            parts.setdefault(job.study.stack_words(job.cell) or "", []).append(job)
+            if job.cell.method != CLEANLAB:
+                parts.setdefault(job.study.stack_words(job.cell) or "", []).append(job)
         return [
             part
             for words, own in parts.items()
             for part in batched(own, self._at_once(*own[0].cell[:2]) if words else beside(self._device()))
-        ]
+        ] + alone
 
     def _device(self) -> torch.device:
         return resolve_device(make_classifier_settings(self.settings_of(self.models[0], "normal", 0)).device)
 
     def stack_words(self, cell: Cell) -> str | None:
         """Words that cells share which can be trained as one stack; None for those that have fewer examples."""
-        if cell.method in (ORACLE, CLEANLAB):
+        if cell.method == ORACLE:
             return None
         return stack_of(make_classifier_settings(self.settings_of(*cell)), np.ndim(self.X) > 2)
 
@@ -147,14 +152,11 @@ class LabelComparison(Study):
         self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Checkpoints | None = None
     ) -> None:
         apart: dict[Any, _Apart] = {}
-        for job in jobs:
-            if job.cell.method == CLEANLAB:
-                materials = job.study._materials(job.cell, apart)
-                keep(job, job.study._found_by_cleanlab(job.cell, materials, unfinished))
-        jobs = [job for job in jobs if job.cell.method != CLEANLAB]
-        if not jobs:
-            return
         materials = [job.study._materials(job.cell, apart) for job in jobs]
+        if jobs[0].cell.method == CLEANLAB:  # a group of its own
+            for job, own, hook in zip(jobs, materials, hooks, strict=True):
+                keep(job, job.study._found_by_cleanlab(job.cell, own, hook, unfinished))
+            return
         classifiers = [Classifier(**job.study.settings_of(*job.cell)) for job in jobs]
 
         def fitted(k: int) -> None:
@@ -201,34 +203,35 @@ class LabelComparison(Study):
         }
         if self.test is not None:
             right = clf.predict_proba(self.test[0]).argmax(1) == clf.class_numbers(self.test[1])
-            parquet.write_table(pa.table({"right": right}), path)
+            with whole_file(path) as draft:
+                parquet.write_table(pa.table({"right": right}), draft)
             result["metrics"] |= {"accuracy": float(right.mean())}
             if "watched" in last and clf.settings.method != "ensemble":
                 result["metrics"]["last accuracy"] = last["watched"]["accuracy"]
         if materials.noisy is not None and 0 < materials.noisy.realised < 1:
             result["detection"] = clf.evaluate_issues(materials.noisy.is_noise)
-            result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
+            result["metrics"][FOUND] = result["detection"]["roc_auc"]
         if self.also:
             given = (materials.inputs, materials.labels, materials.noisy, self.test)
             result["also"] = {name: LABELS[name](clf, *given, path) for name in self.also}
         return result
 
     def _found_by_cleanlab(
-        self, cell: Cell, materials: _Materials, unfinished: Checkpoints | None
+        self, cell: Cell, materials: _Materials, hook: Hook | None, unfinished: Checkpoints | None
     ) -> dict[str, Any]:
         """How well cleanlab finds the changed labels, by five networks that saw four fifths of them each."""
         from cleanlab.rank import get_label_quality_scores  # pyright: ignore[reportMissingImports]
         from sklearn.model_selection import StratifiedKFold
 
         inputs, labels, noisy = materials.inputs, materials.labels, materials.noisy
-        if noisy is None:
-            raise DataError("The cleanlab row needs to know what is wrong: give --noise, which adds known noise.")
+        assert noisy is not None  # as `check` has seen
         given = np.unique(labels, return_inverse=True)[1]
         folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=cell.seed).split(given, given))
         fitted = fit_together(
             [Classifier(**self.settings_of(*cell)) for _ in folds],
             [inputs[train] for train, _ in folds],
             [labels[train] for train, _ in folds],
+            hooks=[hook] + [None] * (FOLDS - 1),
             checkpoints=unfinished,
         )
         probabilities = np.zeros((len(given), len(fitted[0].classes_)))
@@ -240,7 +243,7 @@ class LabelComparison(Study):
             "noise": noisy.notes(),
             "seconds": sum(fold.metrics_["train_seconds"] for fold in fitted),
             "detection": detection,
-            "metrics": {"noise auc": detection["roc_auc"]},
+            "metrics": {FOUND: detection["roc_auc"]},
         }
 
 

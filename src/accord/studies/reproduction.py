@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,11 +14,10 @@ from typing import Any
 from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
-from accord.files import whole_file
 from accord.studies.compare import Start, Wanted, every_row, run_cells, written
 from accord.studies.declared import Declared, Part
 from accord.studies.study import CELLS, Cell, Study
-from accord.studies.tuning import FINDINGS, TUNE, Standing, tuned_study
+from accord.studies.tuning import Standing, tuned_study
 from accord.training import Hook
 
 OUTCOME = "study.json"
@@ -70,10 +68,8 @@ def reproduce(
                 studies.append((part, part.study(root, seeds, device)))
             except MissingDataError as error:
                 missing[part.name] = {"missing": NOT_AT_HAND, "why": str(error)}
-        for part in joined:
-            _take_over(part, out)
         searched = _searched(declared, studies, out, told, wanted, lambda part: part.study(root, seeds, device))
-        results = run_cells(searched, told.cell, told.go_on, wanted)
+        results = run_cells(searched, told.cell, told.go_on, wanted, [_beside(part, out) for part, _ in studies])
         summaries = [written(*one, done) for one, done in zip(searched, results, strict=True)]
         outcome = _so_far(declared, out)  # what others have written by now
         for name, words in missing.items():
@@ -98,22 +94,12 @@ def folder_of(part: Part) -> str:
     return part.name.replace(" ", "-")
 
 
-def _take_over(part: Part, out: Path) -> None:
-    """The searches and cells of a study beside this one; if they are stale, their identities tell."""
+def _beside(part: Part, out: Path) -> Path | None:
+    """The folder of the part that has the same cells, where its study was made beside this one."""
     if part.same_as is None:
-        return
+        return None
     study, other = part.same_as
-    source, target = out.parent / study / other, out / folder_of(part)
-    searches = [path.parent for path in sorted((source / TUNE).rglob(FINDINGS))]
-    files = [path for folder in searches for path in sorted(folder.iterdir()) if path.is_file()]
-    cells = [path for path in sorted((source / CELLS).glob("*")) if path.is_file()]
-    files += sorted(cells, key=lambda path: path.suffix == ".json")  # what says that a cell is done comes last
-    for path in files:
-        place = target / path.relative_to(source)
-        if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(place) as draft:
-                shutil.copyfile(path, draft)
+    return out.resolve().parent / study / other.replace(" ", "-")
 
 
 def _searched(
@@ -129,6 +115,7 @@ def _searched(
     The cells of a row follow its search.
     """
     placed = [(study, out / folder_of(part)) for part, study in studies]
+    beside = [_beside(part, out) for part, _ in studies]
     if not studies or not studies[0][0].trials:
         return placed
     first = studies[0][0]
@@ -147,8 +134,9 @@ def _searched(
         told.search,
         told.trial,
         told.go_on,
-        lambda lead: run_cells(with_settings(lead), told.cell, told.go_on, wanted),
+        lambda lead: run_cells(with_settings(lead), told.cell, told.go_on, wanted, beside),
         wanted,
+        _beside(where, out),
     )
     return with_settings(lead)
 
@@ -162,12 +150,10 @@ def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
     return {"study": declared.name, "title": declared.title, "accord": __version__, "parts": kept}
 
 
-def cells_of(out: Path, part: Part, model: str, method: str) -> list[dict[str, Any]]:
+def cells_of(out: Path, part: Part, model: str, method: str, seeds: int) -> list[dict[str, Any]]:
     """The finished cells of a row, by seed."""
-    found = []
-    for path in sorted((out / folder_of(part) / CELLS).glob(f"{Cell(model, method, 0).name[:-1]}*.json")):
-        found.append(read_json(path))
-    return sorted(found, key=lambda cell: cell["seed"])
+    files = [out / folder_of(part) / CELLS / f"{Cell(model, method, seed).name}.json" for seed in range(seeds)]
+    return [read_json(path) for path in files if path.is_file()]
 
 
 @cache

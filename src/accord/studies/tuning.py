@@ -17,6 +17,7 @@ import pyarrow.parquet as parquet
 
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import read_json, write_json
+from accord.files import copy_whole, whole_file
 from accord.studies.compare import Wanted, every_row
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
@@ -77,7 +78,7 @@ class Standing:
     """Of the best so far."""
 
 
-TUNE, FINDINGS = "tune", "tune.json"
+TUNE, FINDINGS, BEST, TRIALS = "tune", "tune.json", "best.json", "trials.parquet"
 COMMON, OWN = "common", "own"
 """Folders of the two rounds."""
 ROUNDS = "rounds"
@@ -177,12 +178,13 @@ def tuned_study(
     go_on: Callable[[], bool] = lambda: True,
     after: Callable[[Study], Any] = lambda study: None,
     wanted: Wanted = every_row,
+    beside: Path | None = None,
 ) -> Study:
     """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
 
     Once ``go_on`` says no, rows that are not searched yet leave the comparison, and so do those that are not wanted
     and that no wanted one takes its settings from. After each row ``after`` is given the comparison of the rows
-    found so far.
+    found so far. Searches that the folder ``beside`` holds already are taken over.
     """
     needed = {
         name for model, method in study.rows() if wanted(model, method) for name in study.found_for(model, method)
@@ -196,11 +198,19 @@ def tuned_study(
             continue
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
-        place = out / TUNE / name.replace(" ", "-")
-        if name not in needed or not go_on():
-            earlier = _found_in(one, method, budget, place)
+        where = Path(TUNE, name.replace(" ", "-"))
+        place = out / where
+        earlier = _found_in(one, method, budget, place)
+        if earlier is None and beside is not None:
+            earlier = _found_in(one, method, budget, beside / where)
             if earlier is not None:
-                found[name] = earlier
+                _copy_findings(beside / where, place)
+        if earlier is not None:
+            found[name] = earlier
+        if name not in needed or not go_on():
+            continue
+        if earlier is not None:
+            after(tuned)
             continue
         search = _in_rounds if budget["sampler"] == ROUNDS else _at_random
         found[name] = search(one, method, budget, place, lambda s, name=name: watch(name, s), hook)
@@ -290,6 +300,12 @@ def _found_in(one: Study, method: str, budget: dict[str, Any], place: Path) -> d
     return read_json(place / FINDINGS)["best"] if _is_of(Tuning(one, **budget), place) else None
 
 
+def _copy_findings(source: Path, place: Path) -> None:
+    for findings in sorted(source.rglob(FINDINGS)):
+        for path in (findings.with_name(TRIALS), findings.with_name(BEST), findings):
+            copy_whole(path, place / path.relative_to(source))
+
+
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:
     """The trials as a table, and the winner's settings as JSON."""
     if not rows:
@@ -315,9 +331,10 @@ def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dic
     names = list(tuning.whole_space())
     table = {"trial": [r["trial"] for r in rows], **{n: [r["settings"][n] for r in rows] for n in names}}
     table |= {"value": [r["value"] for r in rows], "seconds": [r["seconds"] for r in rows]}
-    parquet.write_table(pa.table(table), out / "trials.parquet")
+    with whole_file(out / TRIALS) as draft:
+        parquet.write_table(pa.table(table), draft)
+    write_json(out / BEST, best["settings"])
     write_json(out / FINDINGS, found)
-    write_json(out / "best.json", best["settings"])
     return found
 
 
