@@ -405,10 +405,13 @@ class Recommender:
 
     def _move(self, device: torch.device | str) -> None:
         """Take the networks to a device; between calls they are on the CPU, where several threads may use them."""
-        training = self._training().to(torch.device(device))
+        there = torch.device(device)
+        if self._device.type == there.type:
+            return
+        training = self._training().to(there)
         for network in self.networks_.values():
-            network.to(device).eval()  # and forget what was computed elsewhere
-            if hasattr(network, "bind"):
+            network.to(there).eval()  # and forget what was computed elsewhere
+            if hasattr(network, "bind"):  # a model of one's own may keep what it was bound to as it likes
                 network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
 
     def _seen(self) -> Interactions:
