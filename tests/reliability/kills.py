@@ -11,13 +11,20 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 TIMES = ("train_seconds", "valid_seconds")
 
 
 def start(*words: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "accord", *map(str, words)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ)
+    pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, env=os.environ, preexec_fn=_heed_ctrl_c)
+
+
+def _heed_ctrl_c() -> None:
+    """As in a terminal, also where the tests themselves run in the background of a script, which ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def finished(process: subprocess.Popen[str], seconds: float = 120.0) -> tuple[int, str]:
