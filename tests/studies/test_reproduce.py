@@ -103,16 +103,18 @@ def test_every_kind_of_view(name: str, root: Path, tmp_path: Path) -> None:
     assert page.count(".svg)") == pictures
 
 
+def beside_cleanlab() -> Declared:
+    """A rate of the study of robustness on digits."""
+    study = find_study("robustness")
+    (part,) = [p for p in study.parts if p.name == "digits 40"]
+    part = replace(part, settings={"epochs": 1}, methods=("normal", "cleanlab"), models=("mlp",))
+    views = tuple(replace(v, parts=("digits 40",)) for v in study.views if v.title.startswith("digits"))
+    return replace(study, parts=(part,), views=views)
+
+
 def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path) -> None:
     pytest.importorskip("cleanlab")
-    study = find_study("robustness")
-    parts = [
-        replace(p, settings={"epochs": 1}, methods=("normal", "cleanlab"), models=("mlp",))
-        for p in study.parts
-        if p.name == "digits 40"
-    ]
-    views = tuple(replace(v, parts=("digits 40",)) for v in study.views if v.title.startswith("digits"))
-    page = shown(replace(study, parts=tuple(parts), views=views), tmp_path, tmp_path / "out", seeds=1)
+    page = shown(beside_cleanlab(), tmp_path, tmp_path / "out", seeds=1)
     quality, found = page.split("## digits: the noise found")
     assert "| cleanlab |" not in quality
     assert "| cleanlab | 0." in found
@@ -211,14 +213,7 @@ def test_the_studies_that_share_cells_declare_them_alike() -> None:
 
 def test_without_cleanlab_its_row_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labels, "find_spec", lambda name: None)
-    study = find_study("robustness")
-    parts = tuple(
-        replace(p, settings={"epochs": 1}, methods=("normal", "cleanlab"), models=("mlp",))
-        for p in study.parts
-        if p.name == "digits 40"
-    )
-    views = tuple(replace(v, parts=("digits 40",)) for v in study.views if v.title.startswith("digits"))
-    page = shown(replace(study, parts=parts, views=views), tmp_path, tmp_path / "out", seeds=1)
+    page = shown(beside_cleanlab(), tmp_path, tmp_path / "out", seeds=1)
     assert page.count("| cleanlab | not run |") == 1
 
 

@@ -433,7 +433,7 @@ def run() -> None:
         print(f"accord: {error}", file=sys.stderr)
         sys.exit(2)
     except (Stopped, KeyboardInterrupt):
-        more = "; the same command goes on from here" if set(sys.argv[1:2]) & set(GO_ON) else ""
+        more = "; the same command goes on from here" if "".join(sys.argv[1:2]) in GO_ON else ""
         print(f"accord: stopped{more}.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

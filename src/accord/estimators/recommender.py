@@ -282,7 +282,7 @@ class Recommender:
         allowed = None if items is None else torch.from_numpy(self.item_ids_.require(items))
         seen = self._seen() if exclude_seen else None
         blocks = torch.from_numpy(codes).split(max(1, BLOCK // len(self.item_ids_)))
-        scorer = self._scorer()
+        scorer = self._scorer(self._training())
         parts = [self._top(scorer, block, k, seen, allowed) for block in blocks]
         row, rank, item, score = (torch.cat([part[n] for part in parts]).numpy() for n in range(4))
         offsets = np.repeat(np.cumsum([0] + [len(b) for b in blocks[:-1]]), [len(p[0]) for p in parts])
@@ -295,11 +295,11 @@ class Recommender:
             }
         )
 
-    def _scorer(self) -> Scorer:
+    def _scorer(self, training: Interactions) -> Scorer:
         """Scores of users' items; users without a training click get popularity, unless the model is to rank."""
         if self.settings.cold_users == "model":
             return self._target.scores
-        return with_popularity_for_cold_users(self._target.scores, self._training().to(self._device))
+        return with_popularity_for_cold_users(self._target.scores, training)
 
     def _top(
         self, scorer: Scorer, users: Tensor, k: int, seen: Interactions | None, allowed: Tensor | None
@@ -368,7 +368,7 @@ class Recommender:
         pairs = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
         strangers = self.settings.cold_users == "popularity"
         seen, training = self._seen().to(self._device), self._training().to(self._device)
-        return measure_ranking(self._scorer(), pairs, self.user_ids_, seen, training, depths, strangers)
+        return measure_ranking(self._scorer(training), pairs, self.user_ids_, seen, training, depths, strangers)
 
     def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
         """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
@@ -405,14 +405,8 @@ class Recommender:
 
     def _move(self, device: torch.device | str) -> None:
         """Take the networks to a device; between calls they are on the CPU, where several threads may use them."""
-        there = torch.device(device)
-        if self._device.type == there.type:
-            return
-        training = self._training().to(there)
         for network in self.networks_.values():
-            network.to(there).eval()  # and forget what was computed elsewhere
-            if hasattr(network, "bind"):  # a model of one's own may keep what it was bound to as it likes
-                network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
+            network.to(device).eval()  # and forget what was computed elsewhere
 
     def _seen(self) -> Interactions:
         return self._cached("seen", lambda: self._interactions(np.ones(len(self.clicks_), bool)))

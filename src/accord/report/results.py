@@ -69,11 +69,6 @@ def _cells(found: dict[str, Any]) -> int:
     return sum(row["seeds"] for row in found.get("rows", []))
 
 
-def _cells_of(row: dict[str, Any], part: Part, outcome: dict[str, Any], out: Path) -> list[dict[str, Any]]:
-    """The cells of a row."""
-    return cells_of(out, part, row["model"], row["method"], outcome["parts"][part.name]["seeds"])
-
-
 def _spread(values: list[float]) -> tuple[float, float]:
     return fmean(values), stdev(values) if len(values) > 1 else 0.0
 
@@ -202,7 +197,7 @@ def _curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
         [["method", "best epoch by validation", "its test", "best test", "last test"]],
     )
     for row in outcome["parts"][part.name]["rows"]:
-        cells = _cells_of(row, part, outcome, out)
+        cells = cells_of(row, part, outcome, out)
         every = [cell["also"]["curve"] if "also" in cell else curve(cell["history"]) for cell in cells]
         lines = [_last_phase(points, view.metric) for points in every]
         if not lines or not lines[0]:
@@ -265,7 +260,7 @@ def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
 def _ratings(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
     part, groups = parts[0], {}
     for row in outcome["parts"][part.name]["rows"]:
-        cells = _cells_of(row, part, outcome, out)
+        cells = cells_of(row, part, outcome, out)
         if cells:
             of = cells[0]["also"]["by_rating"]
             groups[row["method"]] = {
@@ -338,7 +333,7 @@ def _cost(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, nam
     bars: dict[str, dict[str, tuple[float, float]]] = {}
     normal: dict[str, tuple[float, float]] = {}
     for row in outcome["parts"][part.name]["rows"]:
-        found = [cell["also"]["cost"] for cell in _cells_of(row, part, outcome, out)]
+        found = [cell["also"]["cost"] for cell in cells_of(row, part, outcome, out)]
         if not found:
             continue
         train, inference = (min(one[k] for one in found) for k in ("train_seconds", "inference_seconds"))

@@ -187,7 +187,7 @@ def _of_images(data: str, level: float) -> Part:
         trials=IMAGE_TRIALS,
         sampler="grid",
         spaces=IMAGES,
-        follows={"ensemble": "normal", CLEANLAB: "normal"},
+        follows={"ensemble": "normal"},
         together="noise",
         searched_in="noise-40",
     )
@@ -335,6 +335,7 @@ def _robustness() -> Declared:
     found = {
         "methods": ("normal", "ensemble", "itlm", "deca-p", CLEANLAB),
         "variants": {CLEANLAB: {"method": "normal"}},
+        "follows": {"ensemble": "normal", CLEANLAB: "normal"},
     }
     for level in NOISE:
         name = f"digits {round(level * 100)}"

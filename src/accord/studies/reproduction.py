@@ -150,9 +150,10 @@ def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
     return {"study": declared.name, "title": declared.title, "accord": __version__, "parts": kept}
 
 
-def cells_of(out: Path, part: Part, model: str, method: str, seeds: int) -> list[dict[str, Any]]:
-    """The finished cells of a row, by seed."""
-    files = [out / folder_of(part) / CELLS / f"{Cell(model, method, seed).name}.json" for seed in range(seeds)]
+def cells_of(row: dict[str, Any], part: Part, outcome: dict[str, Any], out: Path) -> list[dict[str, Any]]:
+    """The finished cells of a row of an outcome, by seed."""
+    names = [Cell(row["model"], row["method"], k).name for k in range(outcome["parts"][part.name]["seeds"])]
+    files = [out / folder_of(part) / CELLS / f"{name}.json" for name in names]
     return [read_json(path) for path in files if path.is_file()]
 
 
