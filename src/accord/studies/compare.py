@@ -37,10 +37,10 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
 
 def written(study: Study, out: Path, results: list[dict[str, Any]]) -> dict[str, Any]:
     """The summary of the cells that are done, tested and written down."""
-    summary = summarise(results, study)
+    summary, path = summarise(results, study), out / "compare.json"
     if study.tested():
-        _add_significance(summary, study, out / CELLS)
-    write_json(out / "compare.json", summary)
+        _add_significance(summary, study, out / CELLS, read_json(path) if path.is_file() else {"rows": []})
+    write_json(path, summary)
     return summary
 
 
@@ -151,8 +151,12 @@ def _beside(cells: Path, model: str, method: str, seed: int) -> Path:
     return cells / f"{Cell(model, method, seed).name}.parquet"
 
 
-def _add_significance(summary: dict[str, Any], study: Study, cells: Path) -> None:
-    """p-value of each row's difference from normal of the same model, Holm-corrected over the table."""
+def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before: dict[str, Any]) -> None:
+    """p-value of each row's difference from normal of the same model, Holm-corrected over the table.
+
+    Where metrics of each user or example are no longer at hand, the p-value ``before`` stays for rows that have not
+    changed.
+    """
 
     def measured(model: str, method: str) -> np.ndarray:
         files = [_beside(cells, model, method, seed) for seed in range(study.seeds)]
@@ -161,12 +165,27 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path) -> Non
 
     complete = {(row["model"], row["method"]) for row in summary["rows"] if row["seeds"] == study.seeds}
     complete = {row for row in complete if all(_beside(cells, *row, seed).is_file() for seed in range(study.seeds))}
+    rows, earlier = _by_name(summary), _by_name(before)
     tested = []
-    for row in summary["rows"]:
-        base = row["model"] or study.models[0]
-        if row["method"] != "normal" and {(base, "normal"), (row["model"], row["method"])} <= complete:
-            ours, theirs = measured(row["model"], row["method"]), measured(base, "normal")
+    for (model, method), row in rows.items():
+        pair = (model, method), (model or study.models[0], "normal")
+        if method == "normal":
+            continue
+        if complete.issuperset(pair):
+            ours, theirs = (measured(*one) for one in pair)
             if ours.shape == theirs.shape:
                 tested.append((row, paired_bootstrap(ours, theirs)))
+        elif all(one in rows and _alike(rows[one], earlier.get(one)) for one in pair):
+            known = earlier[model, method].get("against_normal")
+            tested += [(row, known["p"])] if known else []
     for (row, p), corrected in zip(tested, holm([p for _, p in tested]), strict=True):
         row["against_normal"] = {"metric": study.tested(), "p": p, "p_holm": corrected}
+
+
+def _by_name(summary: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["model"], row["method"]): row for row in summary["rows"]}
+
+
+def _alike(row: dict[str, Any], earlier: dict[str, Any] | None) -> bool:
+    """Whether a row is of the same cells: to the last digit, no other training gives the same metrics."""
+    return earlier is not None and all(row.get(name) == earlier.get(name) for name in ("metrics", "seeds"))

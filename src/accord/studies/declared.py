@@ -245,7 +245,16 @@ def _ablation() -> Declared:
         "deca-p detached": {"method": "deca-p", "detach_features": True},
     }
     parts = (
-        Part("modcloth", "modcloth", ("normal", *rows), MODELS, rows, trials=TRIALS, sampler=ROUNDS),
+        Part(
+            "modcloth",
+            "modcloth",
+            ("normal", *rows),
+            MODELS,
+            rows,
+            trials=TRIALS,
+            sampler=ROUNDS,
+            same_as=("recommend-modcloth", "fair"),
+        ),
         _again(
             _of_images("cifar10", 0.4),
             "cifar10",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from accord.files import copy_whole, whole_file
 from accord.studies.compare import Wanted, every_row
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
-from accord.studies.study import ORACLE, UNFINISHED, Cell, Study, row_name
+from accord.studies.study import CELLS, ORACLE, UNFINISHED, Cell, Study, row_name
 from accord.training import Checkpoints, Hook
 
 
@@ -184,7 +185,8 @@ def tuned_study(
 
     Once ``go_on`` says no, rows that are not searched yet leave the comparison, and so do those that are not wanted
     and that no wanted one takes its settings from. After each row ``after`` is given the comparison of the rows
-    found so far. Searches that the folder ``beside`` holds already are taken over.
+    found so far. Searches that the folder ``beside`` holds already are taken over, and a row's finished cells stand
+    for a search that is no longer at hand.
     """
     needed = {
         name for model, method in study.rows() if wanted(model, method) for name in study.found_for(model, method)
@@ -205,6 +207,8 @@ def tuned_study(
             earlier = _found_in(one, method, budget, beside / where)
             if earlier is not None:
                 _copy_findings(beside / where, place)
+        if earlier is None:
+            earlier = _told_by_cells(one, Cell(model, method, 0), words, [out, beside])
         if earlier is not None:
             found[name] = earlier
         if name not in needed or not go_on():
@@ -298,6 +302,25 @@ def _found_in(one: Study, method: str, budget: dict[str, Any], place: Path) -> d
         rounds = _Rounds(one, method, budget, place)
         return rounds.best() if rounds.finished() else None
     return read_json(place / FINDINGS)["best"] if _is_of(Tuning(one, **budget), place) else None
+
+
+def _told_by_cells(one: Any, first: Cell, words: str, places: Sequence[Path | None]) -> dict[str, Any] | None:
+    """What a search in the same words found, by the settings of a finished cell of its row.
+
+    The identity of the cell tells which of its settings were found: all that are searched, or the common ones.
+    """
+    searched = one.searched(first.method)
+    cells = [first._replace(seed=seed) for seed in range(one.seeds)]
+    for cell, place in product(cells, [place for place in places if place is not None]):
+        path = place / CELLS / f"{cell.name}.json"
+        done = read_json(path) if path.is_file() else {}
+        if not str(done.get("search_budget", "")).startswith(words):
+            continue
+        for names in (list(searched), [name for name in searched if name in FIRST_ROUND]):
+            found = {name: done["settings"][name] for name in names}
+            if replace(one, tuned={cell.row: found}).identity(cell) == done["identity"]:
+                return found
+    return None
 
 
 def _copy_findings(source: Path, place: Path) -> None:
