@@ -80,6 +80,22 @@ def test_a_constant_scorer_scores_as_chance(constant: float) -> None:
         assert ours[f"hit@{k}"] == pytest.approx(1 - misses, abs=1e-5)
 
 
+@given(
+    st.lists(st.sampled_from([math.nan, 0.0, 1.0]), min_size=2, max_size=7),
+    st.sets(st.integers(0, 6), min_size=1),
+    st.integers(1, 8),
+)
+def test_scores_that_are_no_numbers_are_no_hits(scores: list[float], chosen: set[int], k: int) -> None:
+    """They stand before all others, as a model that went wrong would have it, and whoever is relevant is missed."""
+    relevant = {item for item in chosen if item < len(scores)} or {0}
+    ours = mean_metrics(lambda users: torch.tensor([scores]), task_of(relevant, set(), len(scores)), [k])
+    shifted = [math.inf if math.isnan(score) else score for score in scores]
+    found = {item for item in relevant if not math.isnan(scores[item])}
+    expected = brute_force(shifted, found, set(), k)["recall"] * len(found) / len(relevant) if found else 0.0
+    assert ours[f"recall@{k}"] == pytest.approx(expected, abs=1e-5)
+    assert ours[f"ndcg@{k}"] <= 1.0
+
+
 def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     n_users, n_items = 37, 23

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -62,6 +63,25 @@ def test_tables() -> None:
     assert as_csv(summary).splitlines()[1] == ",normal,0.200000,0.010000,,1.250"
     assert detection_rows(summary)[-1] == ["item popularity", "0.500"]
     assert detection_rows({"rows": []}) == []
+
+
+def test_p_values_stay_where_rows_have_not_changed(made: Simulation, tmp_path: Path) -> None:
+    """Though the metrics of each user are gone; the correction is that of the table as it is now."""
+    methods, truths = ["normal", "wbpr", "deca"], [made.truth()]
+    study = Comparison(made.log(), methods, seeds=2, settings=QUICK, truths=truths)
+    before = {row["method"]: row.get("against_normal") for row in compare(study, tmp_path)["rows"]}
+    assert before["deca"] is not None
+    for file in (tmp_path / "cells").glob("*.parquet"):
+        file.unlink()
+    again = compare(study, tmp_path)
+    assert {row["method"]: row.get("against_normal") for row in again["rows"]} == before
+    fewer = compare(replace(study, methods=["normal", "deca"]), tmp_path)["rows"][1]["against_normal"]
+    assert fewer == before["deca"] | {"p_holm": pytest.approx(before["deca"]["p"])}
+    cell = tmp_path / "cells" / "gmf-normal-seed0.json"
+    changed = json.loads(cell.read_text())
+    changed["metrics"]["ndcg@20"] += 1e-9
+    cell.write_text(json.dumps(changed))
+    assert not any("against_normal" in row for row in compare(study, tmp_path)["rows"])
 
 
 def test_bad_studies_are_refused_before_training(made: Simulation, tmp_path: Path) -> None:

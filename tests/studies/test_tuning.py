@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -346,6 +347,52 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
         assert set(rounds[1]["space"]) == own | further
         if method == "deca-p":  # its own settings are tried at the best common ones
             assert rounds[0]["best"].items() <= rounds[1]["fixed"].items()
+
+
+def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: Path) -> None:
+    """Its findings are enough, as where the ledgers of a search have not been kept."""
+    study = Comparison(made.log(), ["t-ce"], settings=QUICK)
+    place, seen = tmp_path / "tune" / "gmf-t-ce", list[int]()
+
+    def searched() -> dict[str, Any]:
+        budget = {"trials": 6, "seeds": 1, "sampler": "rounds"}
+        watch = lambda row, now: seen.append(now.trials)  # noqa: E731
+        return dict(tuned_study(study, tmp_path, budget, watch, lambda trial, seed: None).tuned)
+
+    found = searched()
+    assert set(seen) == {2, 4}
+    for ledger in place.rglob("study.db"):
+        ledger.unlink()
+    (place / "own-4" / "tune.json").unlink()
+    seen.clear()
+    assert searched() == found
+    assert set(seen) == {4}
+
+
+@pytest.mark.parametrize("sampler", ["random", "rounds"])
+def test_finished_cells_tell_what_their_search_found(made: Simulation, tmp_path: Path, sampler: str) -> None:
+    """Where the search is no longer at hand; of another budget, data or settings they tell nothing."""
+    methods = ["normal", "t-ce", "deca-p"]
+    study = Comparison(made.log(), methods, settings=QUICK, seeds=2)
+
+    def told(study: Comparison = study, trials: int = 6, beside: Path | None = None) -> dict[str, Any]:
+        budget = {"trials": trials, "seeds": 1, "sampler": sampler}
+        none = (lambda row, now: None, lambda trial, seed: None, lambda: False)
+        return dict(tuned_study(study, out, budget, *none, beside=beside).tuned)
+
+    out = tmp_path / "whole"
+    budget = {"trials": 6, "seeds": 1, "sampler": sampler}
+    tuned = tuned_study(study, out, budget, lambda row, now: None, lambda trial, seed: None)
+    compare(tuned, out)
+    shutil.rmtree(out / "tune")
+    (out / "cells" / "gmf-t-ce-seed0.json").unlink()  # one of a row is enough
+    assert told() == tuned.tuned
+    assert told(trials=7) == {}
+    assert told(replace(study, settings={**QUICK, "dims": 8})) == {}
+    assert set(told(replace(study, methods=["normal"]))) == {"gmf normal"}
+    whole, out = out, tmp_path / "other"
+    assert told() == {}
+    assert told(beside=whole) == tuned.tuned
 
 
 def test_rounds_go_on_with_more_trials_and_are_read_when_time_is_up(made: Simulation, tmp_path: Path) -> None:

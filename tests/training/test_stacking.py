@@ -15,7 +15,7 @@ from accord.estimators.stacking import Source, can_stack, fit_stacked, stack_siz
 from accord.studies import Comparison, compare
 from accord.training import stacking, stepping
 
-QUICK: dict[str, Any] = {"epochs": 6, "patience": 2, "batch_size": 512, "dims": 8}
+QUICK: dict[str, Any] = {"epochs": 6, "patience": 2, "batch_size": 512, "dims": 8, "device": "cpu"}
 VARIED: list[dict[str, Any]] = [
     {
         "seed": 0,

@@ -1,7 +1,7 @@
 """Ranking metrics over the whole catalogue, exact in expectation when scores tie.
 
 Items with equal scores are thought of as shuffled, and each metric is its mean over all shuffles: the order
-of item ids never decides, and a constant scorer scores as chance.
+of item ids never decides, and a constant scorer scores as chance. Scores that are no numbers never count as hits.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ class _Positions:
         last = top[:, -1]
         own = scores.view(-1).index_select(0, rows * n_items + items)
         best = top.index_select(0, rows)
-        above = (best > own[:, None]).sum(1)
+        above = (~(best <= own[:, None])).sum(1)  # what is no number stands before all others
         # Ties inside the top are all in `top`; those with its last score go on below it.
         at_last = (scores == last[:, None]).sum(1)
         tied = torch.where(own == last[rows], at_last[rows], (best == own[:, None]).sum(1)).clamp_(min=1)
-        # A masked item can never be recommended, however few are left.
-        above = torch.where(own == -torch.inf, n_items + depth, above)
+        # A masked item can never be recommended, however few are left; nor is one found whose score is no number.
+        above = torch.where(own > -torch.inf, above, n_items + depth)
         return _Positions(rows, above, tied, sizes)
 
     def metrics(self, k: int) -> dict[str, Tensor]:

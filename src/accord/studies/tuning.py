@@ -233,7 +233,7 @@ def _in_rounds(
 ) -> dict[str, Any]:
     """The best of two rounds: the common settings first, then the method's own at the best of those."""
     rounds = _Rounds(one, method, budget, place)
-    if rounds.first is not None:
+    if rounds.first is not None and not _is_of(rounds.first, place / COMMON):
         tune(rounds.first, place / COMMON, watch, hook)
     second = rounds.second()
     if second is not None:
