@@ -93,7 +93,6 @@ def test_scores_that_are_no_numbers_are_no_hits(scores: list[float], chosen: set
     found = {item for item in relevant if not math.isnan(scores[item])}
     expected = brute_force(shifted, found, set(), k)["recall"] * len(found) / len(relevant) if found else 0.0
     assert ours[f"recall@{k}"] == pytest.approx(expected, abs=1e-5)
-    assert ours[f"ndcg@{k}"] <= 1.0
 
 
 def test_blocks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
