@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -21,6 +21,8 @@ from accord.studies.study import CELLS, Cell
 from accord.studies.tables import SIGNIFICANT, as_markdown
 
 NOT_RUN = "not run"
+KNOWS = "†"
+"""The mark of rows that use knowledge no method has."""
 
 
 def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Path:
@@ -69,6 +71,16 @@ def _cells(found: dict[str, Any]) -> int:
     return sum(row["seeds"] for row in found.get("rows", []))
 
 
+def _named(row: dict[str, Any]) -> str:
+    return row["method"] + (f" {KNOWS}" if row.get("uses_knowledge") else "")
+
+
+def _marked(labels: Iterable[str]) -> list[str]:
+    """What the mark means, where it stands."""
+    words = f"{KNOWS} knows clean labels, or which clicks are clean, as no other row does."
+    return ["", words] if any(KNOWS in one for one in labels) else []
+
+
 def _spread(values: list[float]) -> tuple[float, float]:
     return fmean(values), stdev(values) if len(values) > 1 else 0.0
 
@@ -86,13 +98,14 @@ def _picture(name: str, words: str) -> list[str]:
 
 
 def _table(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
-    lines: list[str] = []
+    lines, names = list[str](), list[str]()
     for part in parts:
         rows = _rows_of(view, part, outcome["parts"][part.name])
         _write_csv(out / f"{name}-{folder_of(part)}.csv", rows)
         lines += [f"### {part.name}", "", as_markdown(rows)] if len(parts) > 1 else [as_markdown(rows)]
         lines += _way_to_oracle(view, outcome["parts"][part.name])
-    return lines
+        names += [row[1] for row in rows]
+    return [*lines, *_marked(names)]
 
 
 def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]:
@@ -105,7 +118,7 @@ def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]
     rows = [[*head, f"{view.metric} against normal", "p (Holm)", "seeds"]]
     normal = {r["model"]: r["metrics"] for r in summary["rows"] if r["method"] == "normal"}
     for row in summary["rows"]:
-        cells = [row["model"], row["method"] + (" †" if row.get("uses_knowledge") else "")]
+        cells = [row["model"], _named(row)]
         for metric in names:
             value = row["metrics"].get(metric)
             cells.append(NOT_RUN if value is None and not row["metrics"] else _mean(value))
@@ -154,11 +167,7 @@ def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
         }
         words = ", ".join(f"{method} {share:+.0%}" for method, share in way.items())
         lines.append(f"- {model}: normal {low:.4f}, oracle {high:.4f}; of the way: {words}.")
-    return (
-        ["", "Share of the way from normal to oracle († uses knowledge no method has):", "", *lines]
-        if lines
-        else []
-    )
+    return ["", "Share of the way from normal to oracle:", "", *lines] if lines else []
 
 
 # -- figures -------------------------------------------------------------------------------------------
@@ -203,7 +212,7 @@ def _curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
         if not lines or not lines[0]:
             continue
         # An ensemble's networks are trained one after the other, so that its last phase shows one of them.
-        label = "ensemble's second" if row["method"] == "ensemble" else row["method"]
+        label = "ensemble's second" if row["method"] == "ensemble" else _named(row)
         length = min(len(line) for line in lines)
         points = np.array([[p["watched"][view.metric] for p in line[:length]] for line in lines])
         spread = points.std(0, ddof=1) if len(points) > 1 else np.zeros(length)
@@ -217,7 +226,7 @@ def _curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
     with figure(out / name) as axes:
         draw_lines(axes[0], series, ("epoch of the last phase", f"clean test {view.metric}"), part.data)
     _write_csv(out / f"{name}.csv", ends)
-    return [*_picture(name, view.title), as_markdown(ends)]
+    return [*_picture(name, view.title), as_markdown(ends), *_marked(series)]
 
 
 def _last_phase(points: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
@@ -228,33 +237,34 @@ def _last_phase(points: list[dict[str, Any]], metric: str) -> list[dict[str, Any
 def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
     """A metric of each method over the noise of the parts."""
     series: dict[str, list[tuple[float, float, float]]] = {}
-    lacking: dict[str, None] = {}
+    methods, lacking = dict[str, str](), dict[str, None]()
     for part in parts:
         for row in outcome["parts"][part.name]["rows"]:
             value = row["metrics"].get(view.metric)
             if not row["seeds"] and (row["method"] != CLEANLAB or view.metric == FOUND):
                 lacking[row["method"]] = None
             if value is not None:
-                series.setdefault(row["method"], []).append((part.level, value["mean"], value["std"]))
+                methods[_named(row)] = row["method"]
+                series.setdefault(_named(row), []).append((part.level, value["mean"], value["std"]))
     if not series:
         return [NOT_RUN]
     if view.paper:
-        for method in list(series):
+        for label, method in methods.items():
             theirs = [(p.level, _paper(view, p, p.models[0], method, view.metric, False), 0.0) for p in parts]
             known = [(level, value, zero) for level, value, zero in theirs if value is not None]
             if known:
-                series[f"{method} (paper)"] = known
+                series[f"{label} (paper)"] = known
     levels = sorted({point[0] for points in series.values() for point in points})
     rows = [["method", *(f"{level:.0%}" for level in levels)]]
-    for method, points in series.items():
+    for label, points in series.items():
         at = {level: f"{mean:.4f} ± {std:.4f}" if std else f"{mean:.4f}" for level, mean, std in points}
-        rows.append([method, *(at.get(level, NOT_RUN) for level in levels)])
-    rows += [[method, *(NOT_RUN for _ in levels)] for method in lacking if method not in series]
+        rows.append([label, *(at.get(level, NOT_RUN) for level in levels)])
+    rows += [[method, *(NOT_RUN for _ in levels)] for method in lacking if method not in methods.values()]
     _write_csv(out / f"{name}.csv", rows)
-    drawn = {method: points for method, points in series.items() if "(paper)" not in method}
     with figure(out / name) as axes:
-        draw_lines(axes[0], drawn, ("noise", view.metric), view.title)
-    return [*_picture(name, view.title), as_markdown(rows)]
+        draw_lines(axes[0], {label: series[label] for label in methods}, ("noise", view.metric), view.title)
+        axes[0].set_xticks(levels, rows[0][1:])
+    return [*_picture(name, view.title), as_markdown(rows), *_marked(series)]
 
 
 def _ratings(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
@@ -307,7 +317,7 @@ def _agreement(view: View, parts: list[Part], outcome: dict[str, Any], out: Path
                 draw_bars(axes[0], groups, ("pair of models", "share decided differently"), title)
                 axes[0].tick_params(axis="x", labelrotation=20)
             lines += [*_picture(place, title), as_markdown(rows)]
-    return lines or [NOT_RUN]
+    return lines or ["Nothing to compare: that takes two trainings, with what they decided beside their cells."]
 
 
 def _pairs_of_models(part: Part, seeds: int, folder: Path, kind: str) -> dict[str, list[dict[str, float]]]:
