@@ -14,7 +14,7 @@ from accord import Recommender
 from accord.data.interactions import Interactions
 from accord.data.row_batches import RowBatch
 from accord.methods import make_method
-from accord.models import CDAE, LightGCN, NeuMF, Popularity
+from accord.models import CDAE, LightGCN, NeuMF, Popularity, lightgcn
 from accord.training import TrainingOptions, train
 
 USERS, ITEMS = 8, 11
@@ -74,10 +74,16 @@ def test_neumf_has_the_papers_sizes() -> None:
     assert shapes == [(128, 256), (64, 128), (32, 64), (1, 64)]
 
 
-def test_lightgcn_is_the_dense_product(clicks: Interactions) -> None:
+@pytest.mark.parametrize("by_steps", [False, True])
+def test_lightgcn_is_the_dense_product(
+    by_steps: bool, clicks: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Propagation by the whole (users + items)² normalised adjacency, as in the LightGCN paper's Eq. 8."""
+    monkeypatch.setattr(lightgcn, "PAIRS", 10**6 if by_steps else 0)
+    monkeypatch.setattr(lightgcn, "ROW", 10**6)
     model = LightGCN(USERS, ITEMS, dims=5)
     model.bind(clicks.starts, clicks.items)
+    assert (model.steps is not None) == by_steps
     rates = dense(clicks).float()
     adjacency = torch.zeros(USERS + ITEMS, USERS + ITEMS)
     adjacency[:USERS, USERS:], adjacency[USERS:, :USERS] = rates, rates.T
@@ -96,6 +102,47 @@ def test_lightgcn_is_the_dense_product(clicks: Interactions) -> None:
     for mine, theirs in zip(ours, autograds, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(model.eval().scores(users), expected, rtol=1e-4, atol=1e-6)
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**81 - 1), st.integers(1, 3))
+@settings(deadline=None)
+def test_lightgcn_in_steps_on_the_smaller_side_is_the_same(users: int, items: int, clicked: int, runs: int) -> None:
+    """Whichever side that is, with users and items that have no click at all."""
+    pairs = np.array([k for k in range(users * items) if clicked >> k & 1], np.int64)
+    clicks = Interactions.from_pairs(pairs // items, pairs % items, users, items)
+    model = LightGCN(users, items, dims=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lightgcn, "PAIRS", 10**6)
+        patch.setattr(lightgcn, "ROW", 10**6)
+        model.bind(clicks.starts, clicks.items)
+    graph, back, steps = model.graphs()
+    assert steps is not None
+    assert len(steps) == min(users, items)
+    vectors = torch.randn(runs, users, 2), torch.randn(runs, items, 2)
+    for ours, theirs in zip(
+        lightgcn.propagate(*vectors, graph, back, steps), lightgcn.propagate(*vectors, graph, back), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_lightgcn_goes_in_steps_where_these_are_less_work() -> None:
+    """Many users of few clicks each: yes. Where everybody shares an item with most others: no."""
+    rng = np.random.default_rng(0)
+
+    def steps_of(users: int, items: int, clicks: int) -> torch.Tensor | None:
+        pairs = np.unique(rng.integers(0, users * items, clicks))
+        data = Interactions.from_pairs(pairs // items, pairs % items, users, items)
+        model = LightGCN(users, items, dims=2)
+        model.bind(data.starts, data.items)
+        return model.steps
+
+    sparse = steps_of(2000, 50, 4000)
+    assert sparse is not None
+    assert len(sparse) == 50
+    other = steps_of(50, 2000, 4000)
+    assert other is not None
+    assert len(other) == 50  # from user to user
+    assert steps_of(300, 400, 4000) is None
 
 
 def test_lightgcn_validates_what_it_has_learnt(clicks: Interactions) -> None:

@@ -78,6 +78,14 @@ def test_an_empty_graph() -> None:
     assert nothing.shape == (1, 4, 0)
 
 
+@needs_triton
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_what_is_multiplied_may_be_what_is_added_to() -> None:
+    graph, other, _ = made(9, 9, 5, 3)
+    expected = 0.25 * (other + graph.to_dense() @ other)
+    assert torch.allclose(own_product(graph, other, other, 0.25), expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 @pytest.mark.parametrize("runs", [1, 3])
 def test_without_a_gpu_torch_multiplies(runs: int) -> None:

@@ -25,7 +25,7 @@ def members(kind: type, count: int, item_bias: bool = True) -> list[torch.nn.Mod
         if isinstance(network, LightGCN | CDAE):
             network.bind(torch.arange(USERS + 1) * 2, CLICKED)
         if isinstance(network, LightGCN):
-            network.graph, network.back = network.graph.double(), network.back.double()
+            network.graph, network.back, network.steps = (one.double() for one in network.graphs())
         made.append(network)
     return made
 
@@ -131,7 +131,7 @@ def test_many_runs_take_no_more_operations_than_one(kind: type, monkeypatch: pyt
     The product with a graph is one launch on a GPU; without one torch multiplies run by run, which is faster than
     laying the runs side by side.
     """
-    monkeypatch.setattr(lightgcn, "graph_product", lambda graph, dense, base, scale: base + dense.sum(1, True))
+    monkeypatch.setattr(lightgcn, "graph_product", lambda graph, dense, base, scale=1: base + dense.sum(1, True))
     one, two, many = (operations(stack(members(kind, count))) for count in (1, 2, 16))
     assert many == two
     assert many <= one + 10

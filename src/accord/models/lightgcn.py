@@ -13,6 +13,9 @@ from accord.models.graph_product import graph_product
 from accord.models.pairwise import SPREAD, pair_logits
 
 LAYERS = 3
+PAIRS, ROW = 32, 8
+"""Pairs of clicks for each click, beyond which steps from item to item are not looked at; and what it costs to read
+and write a row of the larger table, in rows of the smaller that are read."""
 
 
 class _Propagate(torch.autograd.Function):
@@ -22,18 +25,43 @@ class _Propagate(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.graph, ctx.back = graph, back
-        return propagate(users, items, graph, back)
+    def forward(ctx: Any, users: Tensor, items: Tensor, *graphs: Tensor | None) -> tuple[Tensor, Tensor]:
+        ctx.graphs = graphs
+        return propagate(users, items, *graphs)  # pyright: ignore[reportArgumentType]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, to_users: Tensor, to_items: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
-        return *propagate(to_users, to_items, ctx.graph, ctx.back), None, None
+        return *propagate(to_users, to_items, *ctx.graphs), *(None for _ in ctx.graphs)
 
 
-def propagate(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
-    """L rounds of averaging over neighbours, and the mean of all rounds, by Horner's rule: E + A(E + A(E + …))."""
+def propagate(
+    users: Tensor, items: Tensor, graph: Tensor, back: Tensor, steps: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """L rounds of averaging over neighbours, and the mean of all rounds.
+
+    ``steps`` are those of two rounds on the smaller side, from item to item or from user to user. With them the
+    larger side is gone through once there and once back; without, by Horner's rule: E + A(E + A(E + …)).
+    """
+    if steps is None:
+        return _horner(users, items, graph, back)
+    if users.shape[1] < items.shape[1]:
+        of_items, of_users = _by_steps(items, users, back, graph, steps)
+        return of_users, of_items
+    return _by_steps(users, items, graph, back, steps)
+
+
+def _by_steps(large: Tensor, small: Tensor, graph: Tensor, back: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
+    """Three rounds written out. With X large, Y small, A the graph from Y to X and S = AᵀA: the rounds of Y are
+    Y, AᵀX, SY and SAᵀX, those of X are X, AY, AAᵀX and ASY."""
+    first = graph_product(back, large, small)
+    return (
+        graph_product(graph, graph_product(steps, small, first), large, 1 / (LAYERS + 1)),
+        graph_product(steps, first, first, 1 / (LAYERS + 1)),
+    )
+
+
+def _horner(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[Tensor, Tensor]:
     of_users, of_items = users, items
     for layer in range(LAYERS):
         scale = 1.0 if layer < LAYERS - 1 else 1 / (LAYERS + 1)
@@ -50,6 +78,25 @@ def _sparse(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, i
         return torch.sparse_csr_tensor(starts.int(), columns.int(), values, shape, check_invariants=True)
 
 
+def _steps(graph: Tensor, back: Tensor) -> Tensor | None:
+    """Two rounds on the smaller side as one matrix; None where that is more work than the rounds themselves.
+
+    It is where many have clicked on much, as with MovieLens: then nearly every item is two steps from every other.
+    """
+    if len(graph) < len(back):
+        graph, back = back, graph
+    clicks, degree = graph.values().numel(), graph.crow_indices().diff().long()
+    if int((degree * degree).sum()) > PAIRS * clicks:
+        return None
+    there, and_back = (one.cpu().to_sparse_coo() for one in (graph, back))  # one order of sums on every device
+    made = torch.sparse.mm(and_back, there).coalesce()
+    if 2 * made.values().numel() > 4 * clicks + 2 * ROW * len(graph):
+        return None
+    rows, columns = made.indices()
+    starts = torch.searchsorted(rows, torch.arange(len(back) + 1))
+    return _sparse(starts, columns, made.values(), (len(back), len(back))).to(graph.device)
+
+
 class LightGCN(nn.Module):
     """He et al. (2020): 64 dims, three layers, no dropout. It must be bound to the training clicks."""
 
@@ -61,6 +108,7 @@ class LightGCN(nn.Module):
         self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=spread))
         self.register_buffer("graph", None, persistent=False)
         self.register_buffer("back", None, persistent=False)
+        self.register_buffer("steps", None, persistent=False)
         self._cache: tuple[Tensor, Tensor] | None = None
 
     def bind(self, starts: Tensor, items: Tensor) -> None:
@@ -74,15 +122,19 @@ class LightGCN(nn.Module):
         order = torch.argsort(items, stable=True)
         columns = torch.cat([starts[:1], popularity.cumsum(0)])
         back = _sparse(columns, users[order], value[order], (n_items, n_users))
-        self.graph, self.back = forward, back
+        self.graph, self.back, self.steps = forward, back, _steps(forward, back)
+
+    def graphs(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What `propagate` goes by."""
+        return self.graph, self.back, self.steps
 
     def _final(self) -> tuple[Tensor, Tensor]:
         """Propagated vectors; in evaluation mode they are computed once."""
         if self.training:
-            final: Any = _Propagate.apply(self.users[None], self.items[None], self.graph, self.back)
+            final: Any = _Propagate.apply(self.users[None], self.items[None], *self.graphs())
             return final[0][0], final[1][0]
         if self._cache is None:
-            users, items = propagate(self.users.detach()[None], self.items.detach()[None], self.graph, self.back)
+            users, items = propagate(self.users.detach()[None], self.items.detach()[None], *self.graphs())
             self._cache = users[0], items[0]
         return self._cache
 

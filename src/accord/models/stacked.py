@@ -94,8 +94,8 @@ class LightGCNStack(Stack):
         return super().train(mode)
 
     def _final(self) -> tuple[Tensor, Tensor]:
-        first = self._members[0]
-        final: Any = _Propagate.apply(self.of("users"), self.of("items"), first.graph, first.back)
+        first: Any = self._members[0]
+        final: Any = _Propagate.apply(self.of("users"), self.of("items"), *first.graphs())
         return final
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
