@@ -183,7 +183,7 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
 
 
 def _by_name(summary: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(row["model"], row["method"]): row for row in summary["rows"]}
+    return {(row.get("model", ""), row["method"]): row for row in summary["rows"]}
 
 
 def _alike(row: dict[str, Any], earlier: dict[str, Any] | None) -> bool:

@@ -317,8 +317,8 @@ def _told_by_cells(one: Any, first: Cell, words: str, places: Sequence[Path | No
         if not str(done.get("search_budget", "")).startswith(words):
             continue
         for names in (list(searched), [name for name in searched if name in FIRST_ROUND]):
-            found = {name: done["settings"][name] for name in names}
-            if replace(one, tuned={cell.row: found}).identity(cell) == done["identity"]:
+            found = {name: done["settings"].get(name) for name in names}
+            if replace(one, tuned={cell.row: found}).identity(cell) == done.get("identity"):
                 return found
     return None
 
