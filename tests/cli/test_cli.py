@@ -235,17 +235,20 @@ def test_bad_requests_of_other_commands(accord, run_folder: Path, sim: Path, tmp
 
 
 def test_help_is_instant_and_needs_no_torch() -> None:
+    def best_of_five(*words: str) -> tuple[float, str]:
+        best, said = 9.0, ""
+        for _ in range(5):
+            started = time.perf_counter()
+            said = subprocess.run([sys.executable, "-c", *words], capture_output=True, text=True, check=True).stdout
+            best = min(best, time.perf_counter() - started)
+        return best, said
+
     program = "import sys; from accord.cli.main import run\ntry: run()\nfinally: print('torch' in sys.modules)"
-    best = 9.0
-    for _ in range(5):
-        started = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-c", program, "fit", "--help"], capture_output=True, text=True, check=True
-        )
-        best = min(best, time.perf_counter() - started)
-    assert "  accord fit clicks.csv --out run" in done.stdout
-    assert done.stdout.strip().endswith("False")
-    assert best < 0.6  # 0.3 s on an idle machine; twice that where the tests share it
+    taken, said = best_of_five(program, "fit", "--help")
+    assert "  accord fit clicks.csv --out run" in said
+    assert said.strip().endswith("False")
+    # 0.3 s on an idle machine; on one that is slow now, not much longer than what draws the page takes to import
+    assert taken < 0.6 or taken < 3 * best_of_five("import typer, rich.console, rich.table")[0]
 
 
 def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None:

@@ -27,6 +27,22 @@ def _heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+IDLE = 3.0
+"""Seconds that it takes at most to import torch on a machine of today that does nothing else."""
+
+
+def in_time(taken: float, seconds: float) -> bool:
+    """Whether something took no longer than it should; on a machine that is slow now, not more so than the machine.
+
+    How slow that is, is measured only where something took too long.
+    """
+    if taken < seconds:
+        return True
+    started = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import torch"], check=True)
+    return taken < seconds * (time.monotonic() - started) / IDLE
+
+
 def finished(process: subprocess.Popen[str], seconds: float = 120.0) -> tuple[int, str]:
     """Exit code and what it said."""
     said = process.communicate(timeout=seconds)[1]
