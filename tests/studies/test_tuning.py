@@ -375,19 +375,19 @@ def test_finished_cells_tell_what_their_search_found(made: Simulation, tmp_path:
     methods = ["normal", "t-ce", "deca-p"]
     study = Comparison(made.log(), methods, settings=QUICK, seeds=2)
 
-    def told(study: Comparison = study, trials: int = 6, beside: Path | None = None) -> dict[str, Any]:
+    def told(study: Comparison = study, trials: int = 3, beside: Path | None = None) -> dict[str, Any]:
         budget = {"trials": trials, "seeds": 1, "sampler": sampler}
         none = (lambda row, now: None, lambda trial, seed: None, lambda: False)
         return dict(tuned_study(study, out, budget, *none, beside=beside).tuned)
 
     out = tmp_path / "whole"
-    budget = {"trials": 6, "seeds": 1, "sampler": sampler}
+    budget = {"trials": 3, "seeds": 1, "sampler": sampler}
     tuned = tuned_study(study, out, budget, lambda row, now: None, lambda trial, seed: None)
     compare(tuned, out)
     shutil.rmtree(out / "tune")
     (out / "cells" / "gmf-t-ce-seed0.json").unlink()  # one of a row is enough
     assert told() == tuned.tuned
-    assert told(trials=7) == {}
+    assert told(trials=4) == {}
     assert told(replace(study, settings={**QUICK, "dims": 8})) == {}
     assert set(told(replace(study, methods=["normal"]))) == {"gmf normal"}
     whole, out = out, tmp_path / "other"
