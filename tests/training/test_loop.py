@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from accord.data.interactions import Interactions, PairBatch
 from accord.errors import AccordError, SettingError
+from accord.estimators.classifier_settings import make_classifier_settings
 from accord.methods import METHODS, Clock, Denoising, make_method
 from accord.models import recommender_factory
 from accord.training import Progress, TrainingOptions, derive, resolve_device, seeded, stream, train, training_step
@@ -165,6 +166,20 @@ def test_devices() -> None:
     if not torch.cuda.is_available():
         with pytest.raises(SettingError, match="sees no GPU"):
             resolve_device("cuda")
+
+
+@pytest.mark.parametrize(("share", "half"), [(None, True), ("100", True), ("15", False), ("99.5", False), ("all", True)])
+def test_half_precision_is_not_chosen_where_mps_gives_a_share_of_the_gpu(
+    share: str | None, half: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", raising=False)
+    if share is not None:
+        monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share)
+    gpu = torch.device("cuda")
+    assert (make_classifier_settings({}).dtype(gpu) == torch.bfloat16) == half
+    assert make_classifier_settings({}).dtype(torch.device("cpu")) == torch.float32
+    assert make_classifier_settings({"precision": "bfloat16"}).dtype(gpu) == torch.bfloat16
+    assert make_classifier_settings({"precision": "float32"}).dtype(gpu) == torch.float32
 
 
 @pytest.mark.gpu

@@ -13,7 +13,7 @@ from accord.estimators.settings import checked, require
 from accord.methods import CLASSIFIER_METHODS, ClassifierMethodSettings, Method, TwoStage, make_classifier_method
 from accord.methods.two_stage import Expectation
 from accord.models import CLASSIFIERS
-from accord.training import TrainingOptions
+from accord.training import TrainingOptions, has_whole_gpu
 
 MANY_CLASSES, LIKELY, IN_TURN = 100, 32, 32
 """With more classes than this, the second stage sums over the likeliest ones and others in turn."""
@@ -78,7 +78,7 @@ class ClassifierSettings(BaseModel):
     valid_share: float = Field(default=0.1, ge=0, lt=0.9)
     """Share of the examples held out, with their noisy labels, for choosing the epoch."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """What networks compute in; auto takes bfloat16 on a GPU."""
+    """What networks compute in; auto takes bfloat16 on a GPU that the process has to itself or shares in time."""
     capture: bool = True
     """On a GPU, record a step once and replay it."""
     compile: bool = False
@@ -146,7 +146,9 @@ class ClassifierSettings(BaseModel):
         return None if self.augment == "none" else Augmentation(flip=self.augment == "crop-flip")
 
     def dtype(self, device: torch.device) -> torch.dtype:
-        half = self.precision == "bfloat16" or (self.precision == "auto" and device.type == "cuda")
+        half = self.precision == "bfloat16"
+        if self.precision == "auto":
+            half = device.type == "cuda" and has_whole_gpu()
         return torch.bfloat16 if half else torch.float32
 
 

@@ -117,7 +117,7 @@ class LightGCN(nn.Module):
         degree = starts.diff()
         users = torch.arange(n_users, device=items.device).repeat_interleave(degree)
         popularity = torch.bincount(items, minlength=n_items)
-        value = (degree[users] * popularity[items.long()]).float().rsqrt()
+        value = (degree[users] * popularity[items.long()]).to(self.users.dtype).rsqrt()
         forward = _sparse(starts, items, value, (n_users, n_items))
         order = torch.argsort(items, stable=True)
         columns = torch.cat([starts[:1], popularity.cumsum(0)])

@@ -1,7 +1,7 @@
 """The one loop for every method: devices, seeds, early stopping, history, and several runs at once."""
 
 from accord.training.checkpoints import Checkpoint, Checkpoints, Where, checkpoint_of
-from accord.training.device import resolve_device
+from accord.training.device import has_whole_gpu, resolve_device
 from accord.training.forks import computes_here
 from accord.training.loop import EpochRecord, Hook, Progress, Run, Trainer, TrainingOptions, Validate, training
 from accord.training.optimisers import SGD, Adam, Updates
@@ -27,6 +27,7 @@ __all__ = [
     "computes_here",
     "derive",
     "drive",
+    "has_whole_gpu",
     "resolve_device",
     "seeded",
     "stream",
