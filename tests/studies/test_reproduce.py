@@ -233,6 +233,22 @@ def test_a_study_that_is_stopped_says_what_was_not_run(root: Path, tmp_path: Pat
     assert "not run" not in shown(study, root, tmp_path, seeds=1)
 
 
+def test_where_cells_do_not_say_their_machine_the_outcome_still_does(root: Path, tmp_path: Path) -> None:
+    """As cells that were made before they did."""
+    study = small("curves", methods=("normal",))
+    study = replace(study, parts=study.parts[:1], views=study.views[:1])
+    (name,) = (part.name for part in study.parts)
+    reproduce(study, root, tmp_path, device="cpu", seeds=1)
+    for cell in tmp_path.rglob("*-seed0.json"):
+        said = json.loads(cell.read_text())
+        cell.write_text(json.dumps({key: value for key, value in said.items() if key != "machine"}))
+    path = tmp_path / "study.json"
+    once = json.loads(path.read_text())
+    once["parts"][name]["machine"] = once["parts"][name].pop("machines")[0] | {"device": "an abacus"}
+    path.write_text(json.dumps(once))
+    assert "an abacus" in shown(study, root, tmp_path, seeds=1)
+
+
 def test_the_papers_numbers() -> None:
     assert len(paper_numbers("recommend")) == 4 * 4 * 6 * 4
     wanted = {"data": "modcloth", "model": "neumf", "method": "deca", "metric": "ndcg@20"}

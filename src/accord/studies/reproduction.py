@@ -35,6 +35,10 @@ class Watching:
     go_on: Callable[[], bool] = lambda: True
 
 
+MACHINES = ("machine", "machines")
+"""Where a part says what it ran on; the first is how it was once written."""
+
+
 def reproduce(
     declared: Declared,
     root: Path | None,
@@ -75,9 +79,10 @@ def reproduce(
         for name, words in missing.items():
             outcome["parts"].setdefault(name, words)
         for (part, _), summary in zip(studies, summaries, strict=True):
-            before = outcome["parts"].get(part.name, {}).get("wall_seconds", 0.0)
-            summary["wall_seconds"] = before + (time.perf_counter() - started) / len(studies)
-            outcome["parts"][part.name] = summary
+            before = outcome["parts"].get(part.name, {})
+            summary["wall_seconds"] = before.get("wall_seconds", 0.0) + (time.perf_counter() - started) / len(studies)
+            told_where = {} if "machines" in summary else {k: before[k] for k in MACHINES if k in before}
+            outcome["parts"][part.name] = summary | told_where  # cells once did not say it
         write_json(out / OUTCOME, outcome)
     return read_json(out / OUTCOME)
 
