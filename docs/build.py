@@ -1,4 +1,7 @@
-"""Writes the pages that are made from the code: docs/settings.md. A test holds the page to the code."""
+"""Writes the pages that are made from the code and from results: docs/settings.md and docs/results/overview.md.
+
+Tests hold the pages to what they are made from.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from pathlib import Path
 
 from accord.estimators import RecommenderSettings
 from accord.estimators.classifier_settings import ClassifierSettings
+from accord.report.overview import write_overview
 
 PAGE = Path(__file__).with_name("settings.md")
 
@@ -27,3 +31,4 @@ def settings_page() -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(settings_page(), encoding="utf-8")
+    write_overview(PAGE.with_name("results"))

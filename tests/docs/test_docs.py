@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from accord.cli import main
 from accord.data.simulator import Simulation
 from accord.estimators.classifier_settings import ClassifierSettings
+from accord.report.overview import write_overview
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -68,6 +70,16 @@ def test_settings_page_is_made_from_the_code() -> None:
     exec((ROOT / "docs" / "build.py").read_text(encoding="utf-8"), scope)
     page = scope["settings_page"]()  # pyright: ignore[reportCallIssue]
     assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == page, "run `make docs`"
+
+
+def test_the_overview_of_results_is_made_from_their_cells(tmp_path: Path) -> None:
+    folder = ROOT / "docs" / "results"
+    for outcome in folder.glob("*/study.json"):
+        place = tmp_path / "results" / outcome.parent.name
+        place.mkdir(parents=True)
+        shutil.copy(outcome, place)
+    page = write_overview(tmp_path / "results").read_text(encoding="utf-8")
+    assert (folder / "overview.md").read_text(encoding="utf-8") == page, "run `make docs`"
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -168,7 +168,9 @@ def test_devices() -> None:
             resolve_device("cuda")
 
 
-@pytest.mark.parametrize(("share", "half"), [(None, True), ("100", True), ("15", False), ("99.5", False), ("all", True)])
+@pytest.mark.parametrize(
+    ("share", "half"), [(None, True), ("100", True), ("15", False), ("99.5", False), ("all", True)]
+)
 def test_half_precision_is_not_chosen_where_mps_gives_a_share_of_the_gpu(
     share: str | None, half: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

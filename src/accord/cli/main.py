@@ -327,7 +327,8 @@ def tune(
 
 @app.command(
     epilog="\b\nExamples:\n  accord reproduce --list\n"
-    "  accord reproduce hyper --data data --out results/hyper --part movielens-100k"
+    "  accord reproduce hyper --data data --out results/hyper --part movielens-100k\n"
+    "  accord reproduce --show --out results"
 )
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="A study; see --list.")] = None,
@@ -340,14 +341,20 @@ def reproduce(
     method: Annotated[list[str] | None, typer.Option(help="Only this method; may be given many times.")] = None,
     trials: Annotated[int | None, typer.Option(help="Another budget for the search of every row.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Begin nothing new after so many minutes.")] = None,
-    show: Annotated[bool, typer.Option("--show", help="Draw again what is there; train nothing.")] = False,
+    show: Annotated[
+        bool,
+        typer.Option("--show", help="Draw again what is there; train nothing. Without a study: all in a folder."),
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
 ) -> None:
     """Tables and figures of the paper, and ours beside them; goes on where it was interrupted."""
-    from accord.cli.reproducing import run_list, run_reproduce
+    from accord.cli.reproducing import run_list, run_overview, run_reproduce
 
     if list_:
         run_list()
+        return
+    if name is None and show and out is not None:
+        run_overview(out)
         return
     if name is None or out is None:
         raise SettingError(

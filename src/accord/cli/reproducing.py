@@ -9,6 +9,7 @@ from typing import Any
 from accord.cli import ui
 from accord.cli.searching import show_standing, trial_hook
 from accord.estimators.run_folder import read_json
+from accord.report.overview import write_overview
 from accord.report.results import write_results
 from accord.studies.declared import STUDIES, find_study
 from accord.studies.reproduction import OUTCOME, Watching, reproduce
@@ -22,6 +23,12 @@ def run_list() -> None:
         data = ", ".join(dict.fromkeys(part.data for part in study.parts))
         rows.append([study.name, study.title, data, str(cells)])
     ui.table(rows)
+
+
+def run_overview(folder: Path) -> None:
+    with ui.busy("drawing"):
+        page = write_overview(folder)
+    ui.say(f"Page: {page}")
 
 
 def run_reproduce(

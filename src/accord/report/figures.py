@@ -83,5 +83,37 @@ def draw_bars(
     axes.legend(frameon=False, fontsize=8, ncols=len(bars), loc="upper center")
 
 
+def draw_differences(
+    axes: Any,
+    rows: Mapping[str, Mapping[str, tuple[float, bool]]],
+    colours: Mapping[str, str],
+    words: tuple[str, str],
+    widest: float,
+) -> None:
+    """Points along a line for each row: {row: {point: (difference, whether beyond chance)}}; axis and title.
+
+    Differences within chance are hollow; those beyond ``widest`` stand at the edge, as arrows.
+    """
+    points = list(dict.fromkeys(point for one in rows.values() for point in one))
+    for y in range(0, len(rows), 2):
+        axes.axhspan(y - 0.5, y + 0.5, color="black", alpha=0.04, linewidth=0)
+    for k, point in enumerate(points):
+        colour = colours[point]
+        for y, one in enumerate(rows.values()):
+            if point not in one:
+                continue
+            value, sure = one[point]
+            at = min(widest, max(-widest, value))
+            mark = "o" if at == value else ">" if value > 0 else "<"
+            high = y + (k - (len(points) - 1) / 2) * 0.7 / len(points)
+            axes.plot(at, high, mark, color=colour, markersize=4.5, markerfacecolor=colour if sure else "none")
+        axes.plot([], [], "o", color=colour, markersize=4.5, label=point)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set(xlabel=words[0], title=words[1], xlim=(-1.05 * widest, 1.05 * widest), ylim=(len(rows) - 0.5, -0.5))
+    axes.grid(alpha=0.25, axis="x")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
 def _colours(count: int) -> list[str]:
     return [COLOURS[k % len(COLOURS)] for k in range(count)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -33,7 +33,7 @@ def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Pat
     for number, view in enumerate(declared.views, 1):
         chosen = [parts[name] for name in view.parts or parts]
         view = replace(view, metric=view.metric or chosen[0].metric)
-        there = [p for p in chosen if _cells(outcome["parts"].get(p.name, {}))]
+        there = [p for p in chosen if cells_done(outcome["parts"].get(p.name, {}))]
         lines += [f"## {view.title}", ""]
         missing = [p.name for p in chosen if p not in there]
         if missing:
@@ -53,7 +53,7 @@ def _facts(declared: Declared, outcome: dict[str, Any]) -> list[str]:
     rows = [["part", "data", "settings searched", "seeds", "cells", "wall minutes", "machine"]]
     for part in declared.parts:
         found = outcome["parts"].get(part.name, {})
-        done = _cells(found)
+        done = cells_done(found)
         data = part.data if part.same_as is None else f"{part.data}, as in {' '.join(part.same_as)}"
         if not done:
             rows.append([part.name, data, "", "", "", "", found.get("missing", NOT_RUN)])
@@ -66,16 +66,16 @@ def _facts(declared: Declared, outcome: dict[str, Any]) -> list[str]:
     return [as_markdown(rows)]
 
 
-def _cells(found: dict[str, Any]) -> int:
+def cells_done(found: dict[str, Any]) -> int:
     """Cells of a part that are done."""
     return sum(row["seeds"] for row in found.get("rows", []))
 
 
-def _named(row: dict[str, Any]) -> str:
+def named(row: dict[str, Any]) -> str:
     return row["method"] + (f" {KNOWS}" if row.get("uses_knowledge") else "")
 
 
-def _marked(labels: Iterable[str]) -> list[str]:
+def what_marks_mean(labels: Iterable[str]) -> list[str]:
     """What the mark means, where it stands."""
     words = f"{KNOWS} knows clean labels, or which clicks are clean, as no other row does."
     return ["", words] if any(KNOWS in one for one in labels) else []
@@ -105,25 +105,24 @@ def _table(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, na
         lines += [f"### {part.name}", "", as_markdown(rows)] if len(parts) > 1 else [as_markdown(rows)]
         lines += _way_to_oracle(view, outcome["parts"][part.name])
         names += [row[1] for row in rows]
-    return [*lines, *_marked(names)]
+    return [*lines, *what_marks_mean(names)]
 
 
 def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]:
     """Ours, the paper's, better or worse than normal of the same model, and whether that is significant."""
     names = [n for n in dict.fromkeys(n for row in summary["rows"] for n in row["metrics"]) if "valid" not in n]
-    beside = [
-        n for n in names if view.paper and _paper(view, part, summary["rows"][-1]["model"], "normal", n, True)
-    ]
+    any_row = {"model": summary["rows"][-1]["model"]}
+    beside = [n for n in names if view.paper and paper_of(view.paper, part, any_row, n)]
     head = ["model", "method", *(n for m in names for n in ([m, f"paper {m}"] if m in beside else [m]))]
     rows = [[*head, f"{view.metric} against normal", "p (Holm)", "seeds"]]
     normal = {r["model"]: r["metrics"] for r in summary["rows"] if r["method"] == "normal"}
     for row in summary["rows"]:
-        cells = [row["model"], _named(row)]
+        cells = [row["model"], named(row)]
         for metric in names:
             value = row["metrics"].get(metric)
             cells.append(NOT_RUN if value is None and not row["metrics"] else _mean(value))
             if metric in beside:
-                theirs = _paper(view, part, row["model"], row["method"], metric, False)
+                theirs = paper_of(view.paper, part, row, metric)
                 cells.append("" if theirs is None else f"{theirs:.3f}")
         base = normal.get(row["model"], {}).get(view.metric)
         own = row["metrics"].get(view.metric)
@@ -140,11 +139,12 @@ def _mean(value: dict[str, float] | None) -> str:
     return "" if value is None else f"{value['mean']:.4f} ± {value['std']:.4f}"
 
 
-def _paper(view: View, part: Part, model: str, method: str, metric: str, any_row: bool) -> float | None:
-    wanted = {"data": part.data, "model": model, "metric": metric}
-    if view.paper == "images":
-        wanted = {"data": part.data, "model": model, "noise": f"{part.level:g}"}
-    return paper_value(view.paper, **wanted) if any_row else paper_value(view.paper, **wanted, method=method)
+def paper_of(paper: str, part: Part, row: Mapping[str, Any], metric: str) -> float | None:
+    """The number of a row's model and method, or of any of the model where no method is given."""
+    wanted = {key: row[key] for key in ("model", "method") if key in row}
+    if paper == "images":
+        return paper_value(paper, data=part.data, noise=f"{part.level:g}", **wanted)
+    return paper_value(paper, data=part.data, metric=metric, **wanted)
 
 
 def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
@@ -212,7 +212,7 @@ def _curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
         if not lines or not lines[0]:
             continue
         # An ensemble's networks are trained one after the other, so that its last phase shows one of them.
-        label = "ensemble's second" if row["method"] == "ensemble" else _named(row)
+        label = "ensemble's second" if row["method"] == "ensemble" else named(row)
         length = min(len(line) for line in lines)
         points = np.array([[p["watched"][view.metric] for p in line[:length]] for line in lines])
         spread = points.std(0, ddof=1) if len(points) > 1 else np.zeros(length)
@@ -226,7 +226,7 @@ def _curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
     with figure(out / name) as axes:
         draw_lines(axes[0], series, ("epoch of the last phase", f"clean test {view.metric}"), part.data)
     _write_csv(out / f"{name}.csv", ends)
-    return [*_picture(name, view.title), as_markdown(ends), *_marked(series)]
+    return [*_picture(name, view.title), as_markdown(ends), *what_marks_mean(series)]
 
 
 def _last_phase(points: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
@@ -244,13 +244,15 @@ def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
             if not row["seeds"] and (row["method"] != CLEANLAB or view.metric == FOUND):
                 lacking[row["method"]] = None
             if value is not None:
-                methods[_named(row)] = row["method"]
-                series.setdefault(_named(row), []).append((part.level, value["mean"], value["std"]))
+                methods[named(row)] = row["method"]
+                series.setdefault(named(row), []).append((part.level, value["mean"], value["std"]))
     if not series:
         return [NOT_RUN]
     if view.paper:
         for label, method in methods.items():
-            theirs = [(p.level, _paper(view, p, p.models[0], method, view.metric, False), 0.0) for p in parts]
+            rows = [{"model": p.models[0], "method": method} for p in parts]
+            pairs = zip(parts, rows, strict=True)
+            theirs = [(p.level, paper_of(view.paper, p, row, view.metric), 0.0) for p, row in pairs]
             known = [(level, value, zero) for level, value, zero in theirs if value is not None]
             if known:
                 series[f"{label} (paper)"] = known
@@ -264,7 +266,7 @@ def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
     with figure(out / name) as axes:
         draw_lines(axes[0], {label: series[label] for label in methods}, ("noise", view.metric), view.title)
         axes[0].set_xticks(levels, rows[0][1:])
-    return [*_picture(name, view.title), as_markdown(rows), *_marked(series)]
+    return [*_picture(name, view.title), as_markdown(rows), *what_marks_mean(series)]
 
 
 def _ratings(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:

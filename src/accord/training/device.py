@@ -27,7 +27,7 @@ def resolve_device(name: str) -> torch.device:
 def has_whole_gpu() -> bool:
     """Whether nothing holds this process to a share of a GPU's multiprocessors, as NVIDIA's MPS can.
 
-    On an H200, with shares of 15 to 75 %, products of half-precision matrices by cuBLAS were wrong, and not the same
+    On an H200, with shares of 15 to 75 %, cuBLAS's products of half-precision matrices were wrong, and not the same
     twice; those of single precision were right.
     """
     try:
