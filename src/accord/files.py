@@ -26,6 +26,12 @@ def whole_file(path: Path, *, flush: bool = False) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def write_whole(path: Path, text: str) -> None:
+    """A text that is there whole or not at all."""
+    with whole_file(path) as draft:
+        draft.write_text(text, encoding="utf-8", newline="")
+
+
 def copy_whole(source: Path, target: Path) -> None:
     """A copy that is whole or not there."""
     target.parent.mkdir(parents=True, exist_ok=True)

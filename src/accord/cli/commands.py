@@ -21,6 +21,7 @@ from accord.data.simulator import Simulation, SimulatorSettings, simulate
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import CONFIG, REPORT, check_free, new_folder, write_json
+from accord.files import write_whole
 from accord.report import write_comparison_plot, write_comparison_report, write_run_report
 from accord.studies import Comparison, Study, compare
 from accord.studies.tables import as_csv, as_markdown, comparison_rows, detection_rows
@@ -226,8 +227,8 @@ def compare_and_show(study: Study, out: Path) -> None:
 def _write_comparison(summary: dict[str, Any], out: Path) -> None:
     tables = [comparison_rows(summary, bold=("**", "**")), detection_rows(summary)]
     markdown = "\n".join(as_markdown(rows) for rows in tables if rows)
-    (out / "compare.md").write_text(markdown, encoding="utf-8")
-    (out / "compare.csv").write_text(as_csv(summary), encoding="utf-8")
+    write_whole(out / "compare.md", markdown)
+    write_whole(out / "compare.csv", as_csv(summary))
     write_comparison_plot(summary, out / "compare.svg")
     write_comparison_report(summary, out / REPORT)
 

@@ -78,7 +78,7 @@ class ClassifierSettings(BaseModel):
     valid_share: float = Field(default=0.1, ge=0, lt=0.9)
     """Share of the examples held out, with their noisy labels, for choosing the epoch."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """What networks compute in; auto takes bfloat16 on a GPU that the process has to itself or shares in time."""
+    """What networks compute in; auto takes bfloat16 on a GPU, unless MPS gives the process a share of it."""
     capture: bool = True
     """On a GPU, record a step once and replay it."""
     compile: bool = False

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from accord.data.ids import Ids
 from accord.data.reading import Columns, read_parquet_file
 from accord.errors import AccordError, DataError, first_line
-from accord.files import whole_file
+from accord.files import write_whole
 
 FORMAT = 1
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
@@ -117,13 +117,11 @@ def damage_named(run: Path, *, own_model: bool) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    with whole_file(path) as draft:
-        text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-        draft.write_text(text + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    write_whole(path, "".join(json.dumps(record) + "\n" for record in records))
 
 
 def read_config(folder: Path, kind: str) -> dict[str, Any]:

@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 
 from accord.errors import AccordError
+from accord.files import whole_file
 
 COLOURS = ("#4c72b0", "#c44e52", "#55a868", "#8172b3", "#ccb974", "#64b5cd", "#8c8c8c", "#e377c2")
 SIZE = (6.4, 4.0)
+KINDS: dict[str, dict[str, Any]] = {
+    "svg": {"metadata": {"Date": None}},
+    "png": {"metadata": {"Software": None}, "dpi": 140},
+}
 
 
 @contextmanager
@@ -31,8 +36,9 @@ def figure(path: Path, size: tuple[float, float] = SIZE, columns: int = 1) -> It
         made, axes = pyplot.subplots(1, columns, figsize=(size[0] * columns, size[1]), squeeze=False)
         yield axes[0]
         made.tight_layout()
-        made.savefig(path.with_suffix(".svg"), metadata={"Date": None})
-        made.savefig(path.with_suffix(".png"), dpi=140, metadata={"Software": None})
+        for kind, how in KINDS.items():
+            with whole_file(path.with_suffix(f".{kind}")) as draft:
+                made.savefig(draft, format=kind, **how)
         pyplot.close(made)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from accord.errors import DataError
 from accord.estimators.run_folder import read_json
+from accord.files import write_whole
 from accord.report.figures import COLOURS, draw_differences, figure
 from accord.report.results import NOT_RUN, cells_done, named, paper_of, what_marks_mean
-from accord.studies.declared import STUDIES, Declared
+from accord.studies.declared import STUDIES
 from accord.studies.reproduction import OUTCOME
 from accord.studies.tables import SIGNIFICANT, as_markdown
 
@@ -61,7 +62,7 @@ def write_overview(folder: Path) -> Path:
     for name, table in _tables(found).items():
         lines += ["", f"## {table.title}", "", *_shown(folder, name, table)]
     path = folder / PAGE
-    path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    write_whole(path, "\n".join(lines).rstrip() + "\n")
     return path
 
 
@@ -72,7 +73,7 @@ def _state(found: Mapping[str, dict[str, Any]]) -> list[str]:
             rows.append([name, declared.title, "", "", NOT_RUN])
             continue
         parts = found[name]["parts"]
-        done = {part: cells_done(parts.get(part, {})) for part in _names(declared)}
+        done = {part.name: cells_done(parts.get(part.name, {})) for part in declared.parts}
         whole = {part: parts[part]["seeds"] * len(parts[part]["rows"]) for part in done if done[part]}
         lacking = [
             f"{part}: {done[part]} of {whole[part]}" if done[part] else f"{part}: {_why(parts, part)}"
@@ -83,10 +84,6 @@ def _state(found: Mapping[str, dict[str, Any]]) -> list[str]:
         link = f"[{name}]({name}/README.md)"
         rows.append([link, declared.title, str(sum(done.values())), f"{minutes:.0f}", "; ".join(lacking)])
     return [as_markdown(rows)]
-
-
-def _names(declared: Declared) -> list[str]:
-    return [part.name for part in declared.parts]
 
 
 def _why(parts: dict[str, Any], part: str) -> str:
@@ -126,8 +123,9 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
         rows.append([cell, *(_cell(table, cell, method) for method in methods)])
         for method in methods:
             gain = table.gain(cell, method)
-            if gain is not None:
-                share = 100 * gain[0] / own["normal"]["metrics"][table.metric]["mean"]
+            base = own["normal"]["metrics"][table.metric]["mean"] if gain else 0.0
+            if gain and base:
+                share = 100 * gain[0] / base
                 sure = gain[1] is not None and gain[1] < SIGNIFICANT
                 points.setdefault(cell, {})[name_of[method]] = share, sure
     lines = [as_markdown(rows), "", _legend(table), *what_marks_mean(rows[0]), "", _count(table)]
@@ -135,7 +133,8 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
         return lines
     picture = f"overview-{name}"
     with figure(folder / picture, (7.2, 1.0 + 0.34 * len(points))) as (axes,):
-        widest = min(WIDEST, 1.05 * max(abs(value) for one in points.values() for value, _ in one.values()))
+        largest = max(abs(value) for one in points.values() for value, _ in one.values())
+        widest = min(WIDEST, 1.05 * largest) or 1.0
         label = f"{table.metric}: difference from normal, per cent"
         colours = {name_of[m]: COLOURS[ORDER.index(m) % len(COLOURS)] for m in methods}
         draw_differences(axes, points, colours, (label, table.title), widest)

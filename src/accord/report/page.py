@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
 from accord.estimators import Recommender
-from accord.files import whole_file
+from accord.files import write_whole
 from accord.report import plots
 from accord.report.thumbnails import thumbnails
 from accord.studies.tables import comparison_rows, detection_rows, labels, metric_names
@@ -151,7 +151,7 @@ def write_comparison_plot(summary: dict[str, Any], path: Path) -> None:
     """The bars of a comparison as a picture that carries its own colours."""
     picture = plots.beside(_panels(summary), rows=len(summary["rows"]))
     style = _environment().get_template("style.css").render()
-    path.write_text(picture.replace(">", f"><style>{style}</style>", 1), encoding="utf-8")
+    write_whole(path, picture.replace(">", f"><style>{style}</style>", 1))
 
 
 def _panels(summary: dict[str, Any]) -> list[str]:
@@ -174,9 +174,7 @@ def _environment() -> Environment:
 
 
 def _write(path: Path, template: str, **values: Any) -> None:
-    page = _environment().get_template(template).render(**values)
-    with whole_file(path) as draft:
-        draft.write_text(page, encoding="utf-8")
+    write_whole(path, _environment().get_template(template).render(**values))
 
 
 def _phases(history: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from accord.files import whole_file, write_whole
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
 from accord.studies.declared import Declared, Part, View
 from accord.studies.labels import CLEANLAB, FOUND
@@ -45,7 +46,7 @@ def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Pat
             )
             lines += [*VIEWS[view.kind](view, there, outcome, out, name), ""]
     path = out / "README.md"
-    path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    write_whole(path, "\n".join(lines).rstrip() + "\n")
     return path
 
 
@@ -86,7 +87,7 @@ def _spread(values: list[float]) -> tuple[float, float]:
 
 
 def _write_csv(path: Path, rows: list[list[str]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
