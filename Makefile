@@ -7,8 +7,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/accord demo --out demo
 
+# A process for each core, of one thread each: threads that wait for one another make two busy processes crawl.
 test: .venv/ready
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 lint: .venv/ready
 	$(BIN)/ruff check .
