@@ -15,7 +15,17 @@ from accord.errors import AccordError, SettingError
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.methods import METHODS, Clock, Denoising, make_method
 from accord.models import recommender_factory
-from accord.training import Progress, TrainingOptions, derive, resolve_device, seeded, stream, train, training_step
+from accord.training import (
+    Progress,
+    TrainingOptions,
+    derive,
+    has_whole_gpu,
+    resolve_device,
+    seeded,
+    stream,
+    train,
+    training_step,
+)
 from accord.training.loop import make_optimiser
 
 USERS, ITEMS = 30, 20
@@ -182,6 +192,21 @@ def test_half_precision_is_not_chosen_where_mps_gives_a_share_of_the_gpu(
     assert make_classifier_settings({}).dtype(torch.device("cpu")) == torch.float32
     assert make_classifier_settings({"precision": "bfloat16"}).dtype(gpu) == torch.bfloat16
     assert make_classifier_settings({"precision": "float32"}).dtype(gpu) == torch.float32
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.skipif(not has_whole_gpu(), reason="MPS gives this process a share of the GPU")
+def test_half_precision_products_are_right_where_it_is_chosen() -> None:
+    """They are not in a share that MPS gives: wrong by orders of magnitude, and not the same twice."""
+    generator = torch.Generator("cuda").manual_seed(0)
+    for rows, width, wide in [(34, 8, 16), (50, 8, 128), (128, 10, 64), (234, 64, 128)]:
+        one, other = (torch.randn(3, rows, n, generator=generator, device="cuda") for n in (wide, width))
+        one, other = one.bfloat16(), other.bfloat16()
+        for a, b in ((one.transpose(1, 2), other), (one, torch.randn(3, wide, width, device="cuda").bfloat16())):
+            exact = a.double() @ b.double()
+            for _ in range(5):
+                assert torch.dist((a @ b).double(), exact) < 0.01 * exact.norm()
 
 
 @pytest.mark.gpu
