@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -143,6 +146,37 @@ def test_lightgcn_goes_in_steps_where_these_are_less_work() -> None:
     assert other is not None
     assert len(other) == 50  # from user to user
     assert steps_of(300, 400, 4000) is None
+
+
+def test_networks_of_the_same_clicks_share_their_graphs(clicks: Interactions) -> None:
+    one, other, longer = LightGCN(USERS, ITEMS), LightGCN(USERS, ITEMS), LightGCN(USERS + 1, ITEMS)
+    for model in (one, other):
+        model.bind(clicks.starts, clicks.items)
+    assert one.graph is other.graph
+    assert one.back is other.back
+    more = torch.cat([clicks.starts, clicks.starts[-1:]])
+    longer.bind(more, clicks.items)
+    assert longer.graph.shape == (USERS + 1, ITEMS)
+    double = LightGCN(USERS, ITEMS).double()
+    double.bind(clicks.starts, clicks.items)
+    assert double.graph.dtype == torch.float64
+
+
+def test_the_same_items_of_other_users_are_another_graph() -> None:
+    items, model = torch.arange(4, dtype=torch.int32), LightGCN(2, 4)
+    for starts in ([0, 2, 4], [0, 1, 4], [0, 2, 4]):
+        model.bind(torch.tensor(starts), items)
+        assert model.graph.crow_indices().tolist() == starts
+        assert model.back.to_dense().T.equal(model.graph.to_dense())
+
+
+def test_graphs_go_with_the_clicks_they_are_made_of() -> None:
+    data = Interactions.from_pairs(np.array([0, 1, 1]), np.array([0, 0, 1]), 2, 2)
+    LightGCN(2, 2).bind(data.starts, data.items)
+    kept = weakref.ref(data.items)
+    del data
+    gc.collect()
+    assert kept() is None
 
 
 def test_lightgcn_validates_what_it_has_learnt(clicks: Interactions) -> None:

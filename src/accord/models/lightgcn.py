@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from accord.models.graph_product import graph_product
 from accord.models.pairwise import SPREAD, pair_logits
+from accord.scatter import remembered
 
 LAYERS = 3
 PAIRS, ROW = 32, 8
@@ -78,6 +79,23 @@ def _sparse(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, i
         return torch.sparse_csr_tensor(starts.int(), columns.int(), values, shape, check_invariants=True)
 
 
+def _graphs(
+    starts: Tensor, items: Tensor, shape: tuple[int, int], kind: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """From items to users, from users to items, and two rounds at once where that is less work."""
+    n_users, n_items = shape
+    items = items.detach()  # another tensor of the same numbers: a graph must not keep what remembers it
+    degree = starts.diff()
+    users = torch.arange(n_users, device=items.device).repeat_interleave(degree)
+    popularity = torch.bincount(items, minlength=n_items)
+    value = (degree[users] * popularity[items.long()]).to(kind).rsqrt()
+    forward = _sparse(starts, items, value, shape)
+    order = torch.argsort(items, stable=True)
+    columns = torch.cat([starts[:1], popularity.cumsum(0)])
+    back = _sparse(columns, users[order], value[order], (n_items, n_users))
+    return forward, back, _steps(forward, back)
+
+
 def _steps(graph: Tensor, back: Tensor) -> Tensor | None:
     """Two rounds on the smaller side as one matrix; None where that is more work than the rounds themselves.
 
@@ -112,17 +130,14 @@ class LightGCN(nn.Module):
         self._cache: tuple[Tensor, Tensor] | None = None
 
     def bind(self, starts: Tensor, items: Tensor) -> None:
-        """The training clicks: user u's are ``items[starts[u]:starts[u+1]]``, each once."""
-        n_users, n_items = len(self.users), len(self.items)
-        degree = starts.diff()
-        users = torch.arange(n_users, device=items.device).repeat_interleave(degree)
-        popularity = torch.bincount(items, minlength=n_items)
-        value = (degree[users] * popularity[items.long()]).to(self.users.dtype).rsqrt()
-        forward = _sparse(starts, items, value, (n_users, n_items))
-        order = torch.argsort(items, stable=True)
-        columns = torch.cat([starts[:1], popularity.cumsum(0)])
-        back = _sparse(columns, users[order], value[order], (n_items, n_users))
-        self.graph, self.back, self.steps = forward, back, _steps(forward, back)
+        """The training clicks: user u's are ``items[starts[u]:starts[u+1]]``, each once.
+
+        Networks that are bound to the same clicks share their graphs.
+        """
+        shape, kind = (len(self.users), len(self.items)), self.users.dtype
+        made = remembered(items, ("graphs", shape, kind), lambda: (starts, _graphs(starts, items, shape, kind)))
+        same = made[0] is starts or torch.equal(made[0], starts)
+        self.graph, self.back, self.steps = made[1] if same else _graphs(starts, items, shape, kind)
 
     def graphs(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """What `propagate` goes by."""
