@@ -80,9 +80,8 @@ def reproduce(
             outcome["parts"].setdefault(name, words)
         for (part, _), summary in zip(studies, summaries, strict=True):
             before = outcome["parts"].get(part.name, {})
-            summary["wall_seconds"] = before.get("wall_seconds", 0.0) + (time.perf_counter() - started) / len(
-                studies
-            )
+            took = (time.perf_counter() - started) / len(studies)
+            summary["wall_seconds"] = before.get("wall_seconds", 0.0) + took
             told_where = {} if "machines" in summary else {k: before[k] for k in MACHINES if k in before}
             outcome["parts"][part.name] = summary | told_where  # cells once did not say it
         write_json(out / OUTCOME, outcome)
