@@ -9,7 +9,7 @@ demo: .venv/ready
 
 # A process for each core, of one thread each: threads that wait for one another make two busy processes crawl.
 test: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 lint: .venv/ready
 	$(BIN)/ruff check .
