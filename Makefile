@@ -7,9 +7,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/accord demo --out demo
 
-# A process for each core, of one thread each: threads that wait for one another make two busy processes crawl.
+# Of one thread: threads that wait for one another make a process crawl beside another that is busy.
 test: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 lint: .venv/ready
 	$(BIN)/ruff check .

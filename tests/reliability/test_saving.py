@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -88,37 +87,45 @@ def test_files_that_may_not_grow(made: Simulation, tmp_path: Path) -> None:
         assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from accord import Recommender
+from accord.estimators import run_folder
+
+source, run, moment = sys.argv[1], sys.argv[2], int(sys.argv[3])
+new = Recommender.load(source)
+renames, real = [0], Path.rename
+
+def dies(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def rename(self, target):
+    renames[0] += 1
+    if renames[0] == moment:
+        dies()
+    return real(self, target)
+
+Path.rename = rename
+if moment == 0:
+    run_folder.write_lines = dies
+if moment == 3:
+    run_folder.shutil.rmtree = dies
+new.save(run)
+"""
+
+
 @pytest.mark.parametrize("moment", range(4))
-def test_a_kill_while_a_run_is_replaced(
-    moment: int, made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_while_a_run_is_replaced(moment: int, made: Simulation, tmp_path: Path) -> None:
     """In the middle of writing, before the first rename, between the two, and after both."""
-    run = tmp_path / "run"
+    run, source = tmp_path / "here" / "run", tmp_path / "new"
+    run.parent.mkdir()
     recommender(made, OLD).save(run)
     new = recommender(made, NEW)
-    child = os.fork()
-    if child == 0:
-        renames = [0]
-        real = Path.rename
-
-        def rename(self: Path, target: Any) -> Any:
-            renames[0] += 1
-            if renames[0] == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(self, target)
-
-        def dies(*_: Any, **__: Any) -> None:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        Path.rename = rename  # pyright: ignore[reportAttributeAccessIssue]
-        if moment == 0:
-            run_folder.write_lines = dies
-        if moment == 3:
-            run_folder.shutil.rmtree = dies  # pyright: ignore[reportAttributeAccessIssue]
-        new.save(run)
-        os._exit(0)
-    os.waitpid(child, 0)
+    new.save(source)
+    done = subprocess.run([sys.executable, "-c", DIES, str(source), str(run), str(moment)], capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     assert Recommender.load(run).settings.seed == (NEW if moment == 3 else OLD)
     new.save(run)
     assert Recommender.load(run).settings.seed == NEW
-    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+    assert [p.name for p in run.parent.iterdir()] == ["run"]
