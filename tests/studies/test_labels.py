@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.datasets import make_blobs
 
 from accord.cli.commands import compare_and_show
@@ -33,12 +35,23 @@ class Together(LabelComparison):
     """As on a GPU: cells of several rows are trained side by side."""
 
     def groups(self, cells: Sequence[Cell]) -> list[list[Cell]]:
-        return batched(cells, 3)
+        return [part for part in (list(cells[:3]), list(cells[3:])) if part]
 
 
 def together(**more: Any) -> Together:
     study = made(**more)
     return Together(**{field.name: getattr(study, field.name) for field in fields(study)})
+
+
+@given(st.integers(0, 40), st.integers(1, 12))
+def test_groups_are_even_and_keep_their_order(count: int, size: int) -> None:
+    """Nine with room for eight are four and five: one alone is as slow as many."""
+    groups = batched(range(count), size)
+    assert [k for group in groups for k in group] == list(range(count))
+    assert len(groups) == -(-count // size)
+    lengths = {len(group) for group in groups} or {1}
+    assert max(lengths) <= size
+    assert max(lengths) - min(lengths) <= 1
 
 
 def test_a_group_of_cells_gives_what_single_ones_give(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def run_fit(
     rec = Recommender(**settings.model_dump())
     with (keeping or Keeping()).on(out, overwrite) as checkpoint:
         with ui.bar() as progress:
-            hook = ui.training_hook(progress)
+            hook = ui.Trainings(progress).hook()
             rec.fit(source, valid=valid, known=known, hook=hook, checkpoint=checkpoint, **columns)
         with ui.busy("writing the run and its report"):
             rec.save(out, overwrite=overwrite, also=lambda draft: write_run_report(rec, draft / REPORT))
@@ -206,11 +206,12 @@ def compare_and_show(study: Study, out: Path) -> None:
         with ui.bar() as progress:
             whole = progress.add_task("comparison", total=study.seeds * len(study.rows()), note="")
 
+            trainings = ui.Trainings(progress)
+
             def start(row: str, seed: int, number: int, of: int) -> Any:
-                for task in progress.tasks[1:]:
-                    progress.remove_task(task.id)
-                progress.update(whole, completed=number - 1, note=f"run {number}/{of}")
-                return ui.training_hook(progress, f"{row}, seed {seed}: ")
+                if not trainings.expects_more:
+                    progress.update(whole, completed=number - 1, note=f"run {number}/{of}")
+                return trainings.hook(f"{row}, seed {seed}: ")
 
             summary = compare(study, out, start)
     except AccordError:

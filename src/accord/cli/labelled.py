@@ -116,7 +116,7 @@ def run_fit(
 
     with (keeping or Keeping()).on(out, overwrite) as checkpoint:
         with ui.bar() as progress:
-            hook = ui.training_hook(progress, "", "taking the examples in")
+            hook = ui.Trainings(progress).hook(first="taking the examples in")
             more = {"clean": trusted, "names": examples.names, "hook": hook, "checkpoint": checkpoint}
             clf.fit(examples.inputs, examples.labels, **more)
         clf.notes_ = examples.notes | {"noise": None if noisy is None else noisy.notes()}

@@ -76,8 +76,9 @@ def run_reproduce(
     ui.say(f"Page: {page}")
 
 
-def _watching(progress: Any, until: float | None) -> Watching:
+def _watching(progress: ui.Bars, until: float | None) -> Watching:
     tasks: dict[str, Any] = {}
+    trainings = ui.Trainings(progress)
 
     def clear() -> None:
         for name in list(tasks):
@@ -93,8 +94,9 @@ def _watching(progress: Any, until: float | None) -> Watching:
         progress.update(tasks["whole"], completed=number - 1, note=f"{name} ({number}/{of})")
 
     def cell(row: str, seed: int, number: int, of: int) -> Any:
-        clear()
-        return ui.training_hook(progress, f"{row}, seed {seed} ({number}/{of}): ")
+        if not trainings.expects_more:
+            clear()
+        return trainings.hook(f"{row}, seed {seed} ({number}/{of}): ")
 
     def search(row: str, now: Standing) -> None:
         if row not in tasks:

@@ -10,7 +10,7 @@ from accord.errors import AccordError
 from accord.estimators.run_folder import REPORT
 from accord.report import write_search_report
 from accord.studies import Study
-from accord.studies.tuning import Standing, Tuning, fit_line, plain, tune, tuned_study
+from accord.studies.tuning import MakeHook, Standing, Tuning, fit_line, plain, tune, tuned_study
 
 
 def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: str) -> None:
@@ -64,21 +64,7 @@ def show_standing(progress: Any, task: Any, now: Standing) -> None:
     progress.update(task, completed=now.done, total=now.trials, note=f"trial {now.done}/{now.trials}{best}")
 
 
-def trial_hook(progress: Any) -> Any:
-    """A bar for the training at hand below that of the whole."""
-
-    def make(trial: int, seed: int) -> Any:
-        for task in [t.id for t in progress.tasks if t.fields.get("training")]:
-            progress.remove_task(task)
-        task = progress.add_task(f"trial {trial}, seed {seed}", total=None, note="", training=True)
-
-        def hook(now: Any) -> None:
-            done = (now.phase_number - 1 + (now.epoch - 1 + now.fraction) / now.epochs) / now.phases
-            if task not in progress.task_ids:
-                progress.tell()
-            else:
-                progress.update(task, completed=done, total=1.0, note=f"{now.phase} epoch {now.epoch}/{now.epochs}")
-
-        return hook
-
-    return make
+def trial_hook(progress: ui.Bars) -> MakeHook:
+    """Bars for the trainings at hand below that of the whole."""
+    trainings = ui.Trainings(progress)
+    return lambda trial, seed: trainings.hook(f"trial {trial}, seed {seed}: ")

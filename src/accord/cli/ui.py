@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
@@ -73,27 +73,71 @@ def busy(words: str) -> Iterator[None]:
         yield
 
 
-def training_hook(progress: Bars, label: str = "", first: str = "reading the log") -> Hook:
-    """A hook that shows a bar for each phase: epochs done, the metric, its best, and the time left."""
-    tasks: dict[str, object] = {"reading": progress.add_task(f"{label}{first}", total=None, note="")}
+class Trainings:
+    """A bar for each phase of training, of one run or of many at once: epochs, the best metric, and the time left.
 
-    def hook(now: Progress) -> None:
-        if not progress.task_ids or any(task not in progress.task_ids for task in tasks.values()):
-            return progress.tell()  # the bars were taken away: others have begun
-        if now.phase not in tasks:
-            for task in tasks.values():
-                progress.update(task, visible=False)  # pyright: ignore[reportArgumentType]
-            words = (
-                f"{label}{now.phase} ({now.phase_number}/{now.phases})" if now.phases > 1 else f"{label}{now.phase}"
-            )
-            tasks[now.phase] = progress.add_task(words, total=now.epochs, note="")
+    Of many it says how many still go on: runs that are over no longer report.
+    """
+
+    def __init__(self, progress: Bars) -> None:
+        self.progress = progress
+        self._tasks: dict[str, TaskID] = {}
+        self._group = object()
+        self._runs = self._going = 0
+        self._heard: set[int] = set()
+        self._best: float | None = None
+
+    @property
+    def expects_more(self) -> bool:
+        """Whether runs are about to begin together: some are known, and none has reported yet."""
+        return bool(self._tasks) and not self._heard and self._shown()
+
+    def hook(self, label: str = "", first: str = "reading the log") -> Hook:
+        """What a run that is about to begin reports to; those asked for before any reports go on together."""
+        if not self.expects_more:
+            self._begin(f"{label}{first}")
+        run, group = self._runs, self._group
+        self._runs = self._going = run + 1
+
+        def hook(now: Progress) -> None:
+            if group is not self._group or not self._shown():
+                return self.progress.tell()  # the bars were taken away: others have begun
+            if run in self._heard:  # all that still go on have reported
+                self._going = len(self._heard)
+                self._heard.clear()
+            self._heard.add(run)
+            if now.best is not None:
+                self._best = now.best if self._best is None else max(self._best, now.best)
+            if len(self._heard) == 1:
+                self._show(label, now)
+
+        return hook
+
+    def _begin(self, words: str) -> None:
+        for task in self._tasks.values():
+            if task in self.progress.task_ids:
+                self.progress.remove_task(task)
+        self._tasks = {"": self.progress.add_task(words, total=None, note="")}
+        self._group, self._runs, self._best = object(), 0, None
+        self._heard.clear()
+
+    def _shown(self) -> bool:
+        return all(task in self.progress.task_ids for task in self._tasks.values())
+
+    def _show(self, label: str, now: Progress) -> None:
+        if now.phase not in self._tasks:
+            for task in self._tasks.values():
+                self.progress.update(task, visible=False)
+            part = f" ({now.phase_number}/{now.phases})" if now.phases > 1 else ""
+            self._tasks[now.phase] = self.progress.add_task(f"{label}{now.phase}{part}", total=now.epochs, note="")
+            self._best = now.best
         note = f"epoch {now.epoch}/{now.epochs}"
-        if now.value is not None and now.best is not None:
-            note += f"  {now.metric} {now.value:.4f} best {now.best:.4f}"
-        done = now.epoch - 1 + now.fraction
-        progress.update(tasks[now.phase], completed=done, note=note)  # pyright: ignore[reportArgumentType]
-
-    return hook
+        if self._runs > 1:
+            note += f"  {self._going} of {self._runs} runs"
+        if self._best is not None:
+            value = "" if self._runs > 1 or now.value is None else f" {now.value:.4f}"
+            note += f"  {now.metric}{value} best {self._best:.4f}"
+        self.progress.update(self._tasks[now.phase], completed=now.epoch - 1 + now.fraction, note=note)
 
 
 def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:

@@ -8,6 +8,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -251,7 +252,10 @@ T = TypeVar("T")
 
 
 def batched(jobs: Sequence[T], size: int) -> list[list[T]]:
-    return [list(jobs[k : k + size]) for k in range(0, len(jobs), size)]
+    """At most so many at a time, and as evenly as may be: one left over would train alone."""
+    parts = -(-len(jobs) // size)
+    bounds = [k * len(jobs) // parts for k in range(parts + 1)] if parts else []
+    return [list(jobs[a:b]) for a, b in pairwise(bounds)]
 
 
 def row_name(model: str, method: str) -> str:
