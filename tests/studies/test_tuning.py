@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow.parquet as parquet
@@ -153,6 +154,33 @@ def test_two_claims_of_one_place_end_with_one(tmp_path: Path, monkeypatch: pytes
             holder.done(h, [float(h.settings["a"])], 0.1)
     assert one.complete()
     assert [row["value"] for row in one.finished()] == [1.0, 2.0, 3.0]
+
+
+def test_an_earlier_trial_says_its_place_first(tmp_path: Path) -> None:
+    """A process that has asked for a trial and is slow to say which place it takes keeps it all the same."""
+    one, two = ledger(tmp_path), ledger(tmp_path)
+    slow = one.study.ask()
+    slow.set_user_attr(OWNER, one.owner)
+    found: list[Any] = []
+    quick = Thread(target=lambda: found.extend(two.claim(1)))
+    quick.start()
+    quick.join(0.5)
+    assert quick.is_alive()
+    slow.set_user_attr(PLACE, 0)
+    quick.join(30)
+    assert [held.settings["a"] for held in found] == [2]
+
+
+def test_a_claim_that_is_broken_off_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = ledger(tmp_path)
+
+    def stopped(*_: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(book, "_is_mine", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        book.claim(1)
+    assert [held.settings["a"] for held in ledger(tmp_path).claim(5)] == [1, 2, 3]
 
 
 def test_trials_of_the_dead_are_given_up(tmp_path: Path) -> None:

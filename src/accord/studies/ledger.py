@@ -1,8 +1,9 @@
 """The record of a search: an Optuna study that survives kills and is shared by processes and machines.
 
 A trial belongs to the process that asked for it. Grid and random searches are plans made beforehand: a process
-takes the first place of the plan that nobody holds, writes its claim down, and looks again; where two took one
-place, the earlier trial keeps it. A trial whose process is gone is given up, and its place is free again.
+takes the first place of the plan that nobody holds, writes its claim down, and looks again, once all earlier
+trials have said which place they take; where two took one, the earlier trial keeps it. A trial whose process is
+gone is given up, and its place is free again.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ SAMPLERS = ("random", "grid", "tpe")
 GRACE = 120.0
 """Seconds without a sign of life after which a trial on another machine is given up."""
 OPENING_TRIES = 4
+LOOK_SECONDS = 0.05
+"""Between two looks at what another process is about to write."""
 PLACE, OWNER, ALIVE, REASON = "place", "owner", "alive", "reason"
 
 
@@ -116,10 +119,15 @@ class Ledger:
             if place is None:
                 return None
             trial = self.study.ask()
-            trial.set_user_attr(OWNER, self.owner)
-            trial.set_user_attr(ALIVE, time.time())
-            trial.set_user_attr(PLACE, place)
-            if self._is_mine(trial.number, place):
+            try:
+                trial.set_user_attr(OWNER, self.owner)
+                trial.set_user_attr(ALIVE, time.time())
+                trial.set_user_attr(PLACE, place)
+                is_mine = self._is_mine(trial.number, place)
+            except BaseException:  # whoever goes on in this process must not wait for it
+                self._tell_failed(trial)
+                raise
+            if is_mine:
                 self._places[trial.number] = place
                 if self.plan is None:
                     self.study.sampler = self._tpe(place)
@@ -140,8 +148,15 @@ class Ledger:
         return next(iter(self._left()), None)
 
     def _is_mine(self, number: int, place: int) -> bool:
-        """No earlier trial holds the place: of two that took it at once, both see this alike."""
-        return not any(t.number < number and t.user_attrs.get(PLACE) == place for t in self._standing())
+        """No earlier trial holds the place, nor is about to: of two that took it at once, both see this alike."""
+        while True:
+            earlier = [t.user_attrs.get(PLACE) for t in self._standing() if t.number < number]
+            if place in earlier:
+                return False
+            if None not in earlier:
+                return True
+            time.sleep(LOOK_SECONDS)  # one that was asked for before has not said yet which place it takes
+            self._give_up_the_dead()
 
     def _standing(self) -> list[Any]:
         """Trials that are done or being worked on; those that failed for good count as done."""
@@ -182,8 +197,11 @@ class Ledger:
     def give_up(self, held: Sequence[Held]) -> None:
         """Work on these was broken off: their places are free again."""
         for one in held:
-            with suppress(ValueError, RuntimeError):  # it was done before
-                self.study.tell(one.trial, state=self.optuna.trial.TrialState.FAIL)
+            self._tell_failed(one.trial)
+
+    def _tell_failed(self, trial: Any) -> None:
+        with suppress(ValueError, RuntimeError):  # it was done before
+            self.study.tell(trial, state=self.optuna.trial.TrialState.FAIL)
 
     def finished(self) -> list[dict[str, Any]]:
         """Settings and results of every finished trial, by place."""
