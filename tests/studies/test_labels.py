@@ -17,9 +17,10 @@ from sklearn.datasets import make_blobs
 from accord.cli.commands import compare_and_show
 from accord.errors import AccordError
 from accord.estimators import Classifier
+from accord.estimators.stacking import batched
 from accord.studies import compare
 from accord.studies.labels import LabelComparison
-from accord.studies.study import Cell, batched
+from accord.studies.study import Cell
 
 QUICK = {"epochs": 2, "batch_size": 32}
 

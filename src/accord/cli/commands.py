@@ -347,9 +347,12 @@ def _demo_digits(out: Path) -> None:
 
     words = labelled.Words(Path("digits"))
     ui.say(f"Digits, {DIGITS_NOISE:.0%} of the labels redrawn, {', '.join(DIGITS_METHODS)} over 3 seeds.")
-    study = labelled.comparison(words, DIGITS_NOISE, "uniform", list(DIGITS_METHODS), ["auto"], 3, {}, [])
+    study = labelled.comparison(
+        words, DIGITS_NOISE, "uniform", list(DIGITS_METHODS), ["auto"], 3, DEMO_SETTINGS, []
+    )
     compare_and_show(study, out / "digits-compare")
-    labelled.run_fit(words, out / "digits-run", {"method": "deca-p"}, DIGITS_NOISE, "uniform", None, overwrite=True)
+    settings = {"method": "deca-p", **DEMO_SETTINGS}
+    labelled.run_fit(words, out / "digits-run", settings, DIGITS_NOISE, "uniform", None, overwrite=True)
 
 
 def _first_reason(error: ValueError) -> str:

@@ -20,7 +20,7 @@ from accord.estimators.classifier import TABLE_ADVICE, Classifier, Prepared
 from accord.estimators.classifier_settings import ClassifierSettings
 from accord.estimators.examples import as_images, is_table, on_device, refused
 from accord.estimators.limits import free_memory
-from accord.estimators.stacking import SHARE, StackError, once
+from accord.estimators.stacking import SHARE, StackError, batched, once
 from accord.methods.denoising import PerRun
 from accord.models.stack import Stack
 from accord.models.stacked import stack
@@ -141,8 +141,7 @@ def fit_together(
             held.let_go(part)
         except StackError:  # their training parts differ in what a stack must share
             others += part
-    for first in range(0, len(others), beside(device)):
-        part = others[first : first + beside(device)]
+    for part in batched(others, beside(device)):
         runs = []
         for k in part:
             more = {"clean": extra[k], "watch": watch, "resident": held[k], "checkpoint": kept_in}
@@ -209,7 +208,7 @@ def _stacks_among(
         distinct = len({id(inputs[k]) for k in part}) > 1
         examples = len(inputs[part[0]]) if distinct else 0
         most = at_once(classifiers[part[0]].settings, shape, classes, examples) if len(part) > 1 else 1
-        stacks += [part[k : k + most] for k in range(0, len(part), most)]
+        stacks += batched(part, most)
     return stacks
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -38,6 +39,7 @@ ON_CPU, ON_GPU = 16, 256
 """Most runs of a stack: beyond them nothing is gained."""
 SHARE = 0.25
 """Share of the free memory that a stack may fill."""
+T = TypeVar("T")
 
 
 def stack_size(settings: RecommenderSettings, n_users: int, n_items: int) -> int:
@@ -164,6 +166,13 @@ def fit_stacked(
             raise error
         failed(r, error)
     return list(recommenders)
+
+
+def batched(jobs: Sequence[T], most: int) -> list[list[T]]:
+    """At most so many at a time, and as evenly as may be: one left over would train alone."""
+    parts = -(-len(jobs) // most)
+    bounds = [k * len(jobs) // parts for k in range(parts + 1)] if parts else []
+    return [list(jobs[a:b]) for a, b in pairwise(bounds)]
 
 
 def once(arrays: Iterable[tuple[Any, Any]]) -> Iterator[Any]:

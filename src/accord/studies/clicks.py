@@ -18,13 +18,13 @@ from accord.data.reading import open_table
 from accord.errors import AccordError, SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import kept_epochs
-from accord.estimators.stacking import Source, StackError, can_stack, fit_stacked, stack_size
+from accord.estimators.stacking import Source, StackError, batched, can_stack, fit_stacked, stack_size
 from accord.files import whole_file
 from accord.methods import METHODS
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
-from accord.studies.study import NO_SEARCH, ORACLE, Job, Keep, Study, batched, validation_value
+from accord.studies.study import NO_SEARCH, ORACLE, Job, Keep, Study, validation_value
 from accord.training import Checkpoints, Hook, resolve_device
 
 
@@ -164,7 +164,7 @@ class Comparison(Study):
         Then all rows come before the next seed: a machine that is slower for a while is so for all of them.
         """
         if "cost" in self.also:
-            return batched(sorted(jobs, key=lambda job: job.cell.seed), 1)
+            return [[job] for job in sorted(jobs, key=lambda job: job.cell.seed)]
         rows: dict[Any, list[Job]] = {}
         for job in jobs:
             rows.setdefault((id(job.study), job.cell.row), []).append(job)

@@ -21,12 +21,13 @@ from accord.errors import AccordError, DataError
 from accord.estimators.classifier import Classifier
 from accord.estimators.classifier_settings import make_classifier_settings
 from accord.estimators.fitting import at_once, beside, fit_together, stack_of
+from accord.estimators.stacking import batched
 from accord.evaluation.detection import detection_metrics
 from accord.files import whole_file
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
 from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
-from accord.studies.study import NO_SEARCH, ORACLE, Cell, Job, Keep, Study, batched, validation_value
+from accord.studies.study import NO_SEARCH, ORACLE, Cell, Job, Keep, Study, validation_value
 from accord.training import Checkpoints, Hook, resolve_device
 
 CLEANLAB = "cleanlab"

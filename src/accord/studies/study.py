@@ -8,9 +8,8 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -177,7 +176,7 @@ class Study(ABC):
 
     def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
         """Jobs that `run` trains together; those of studies that differ in their noise alone may be."""
-        return batched(jobs, 1)
+        return [[job] for job in jobs]
 
     def validated_at_once(self) -> int:
         """Trainings that `validate` makes together."""
@@ -246,16 +245,6 @@ def validation_value(phases: dict[str, dict[str, Any]], metric: str) -> float:
     if not found:
         raise DataError("Nothing is held out for validation, so there is nothing to choose settings by.")
     return found[f"valid {metric}"]
-
-
-T = TypeVar("T")
-
-
-def batched(jobs: Sequence[T], size: int) -> list[list[T]]:
-    """At most so many at a time, and as evenly as may be: one left over would train alone."""
-    parts = -(-len(jobs) // size)
-    bounds = [k * len(jobs) // parts for k in range(parts + 1)] if parts else []
-    return [list(jobs[a:b]) for a, b in pairwise(bounds)]
 
 
 def row_name(model: str, method: str) -> str:
