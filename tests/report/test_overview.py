@@ -13,11 +13,13 @@ from accord.cli import main
 from accord.report.overview import write_overview
 
 
-def row(model: str, method: str, value: float | None, p: float | None = None, **more: Any) -> dict[str, Any]:
+def row(
+    model: str, method: str, value: float | None, p: float | None = None, how: Any = None, **more: Any
+) -> dict[str, Any]:
     metrics = (
         {} if value is None else {"ndcg@20": {"mean": value, "std": 0.001}, "accuracy": {"mean": value, "std": 0}}
     )
-    tested = {} if p is None else {"against_normal": {"metric": "ndcg@20", "p": p / 2, "p_holm": p}}
+    tested = {} if p is None else {"against_normal": {"metric": "ndcg@20", "p": p / 2, "p_holm": p, **(how or {})}}
     return {"model": model, "method": method, "metrics": metrics, "seeds": 3 if metrics else 0, **tested, **more}
 
 
@@ -48,7 +50,10 @@ def folder(tmp_path: Path) -> Path:
     put(
         tmp_path,
         "images-cifar10",
-        {"noise-40": [row("resnet32", "normal", 0.8), row("resnet32", "deca-p", 0.9, 0.2)]},
+        {
+            "noise-40": [row("resnet32", "normal", 0.8), row("resnet32", "deca-p", 0.9, 0.2)],
+            "noise-50": [row("resnet32", "normal", 0.8), row("resnet32", "deca-p", 0.7, 0.01, {"over": "seeds"})],
+        },
     )
     put(tmp_path, "hyper", {"modcloth": [row("gmf", "deca", 0.1)]})
     return tmp_path
@@ -72,14 +77,16 @@ def test_marks_and_counts(folder: Path) -> None:
     assert table["adressa neumf"] == ["0.1000 (0.180)", "0.1010 (0.181)", "not run (0.181)", ""]
     assert table["adressa lightgcn"][3] == "0.3000 ▲"
     assert table["cifar10 40%"] == ["0.8000 (0.842)", "0.9000 (0.866)"]
+    assert table["cifar10 50%"] == ["0.8000 (0.818)", "0.7000 ▼‡ (0.843)"]
     text = page.read_text()
     # Ahead: GMF beyond chance, NeuMF within; behind: CDAE. What does not show in four digits is neither.
     assert (
         "deca or deca-p ahead of normal in 2 of 4 cells, beyond chance in 1; behind in 1, beyond chance in 1."
         in text
     )
-    assert "deca-p ahead of normal in 1 of 1 cells, beyond chance in 0; behind in 0, beyond chance in 0." in text
+    assert "deca-p ahead of normal in 1 of 2 cells, beyond chance in 0; behind in 1, beyond chance in 1." in text
     assert "oracle † |" in text
+    assert text.count("‡ by Welch's t-test over the seeds") == 1
     assert "popularity" not in text
     assert table["[recommend-adressa](recommend-adressa/README.md)"][1:] == [
         "36",

@@ -8,11 +8,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 import pytest
+from scipy.stats import ttest_ind
 
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
 from accord.studies import Comparison, compare
-from accord.studies.tables import as_csv, as_markdown, best_rows, comparison_rows, detection_rows
+from accord.studies.tables import as_csv, as_markdown, best_rows, comparison_rows, detection_rows, shown_p
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
 
@@ -81,7 +82,17 @@ def test_p_values_stay_where_rows_have_not_changed(made: Simulation, tmp_path: P
     changed = json.loads(cell.read_text())
     changed["metrics"]["ndcg@20"] += 1e-9
     cell.write_text(json.dumps(changed))
-    assert not any("against_normal" in row for row in compare(study, tmp_path)["rows"])
+    for row in compare(study, tmp_path)["rows"][1:]:
+        ours, theirs = (
+            [json.loads((tmp_path / "cells" / f"gmf-{m}-seed{k}.json").read_text())["metrics"] for k in range(2)]
+            for m in (row["method"], "normal")
+        )
+        welch = ttest_ind([one["ndcg@20"] for one in ours], [one["ndcg@20"] for one in theirs], equal_var=False)
+        assert row["against_normal"]["p"] == pytest.approx(welch.pvalue)
+        assert row["against_normal"]["over"] == "seeds"
+        assert shown_p(row).endswith(" ‡")
+    again = compare(study, tmp_path)["rows"][1]["against_normal"]  # and so it stays
+    assert again["over"] == "seeds"
 
 
 def test_bad_studies_are_refused_before_training(made: Simulation, tmp_path: Path) -> None:

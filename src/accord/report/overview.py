@@ -14,7 +14,7 @@ from accord.report.figures import COLOURS, draw_differences, figure
 from accord.report.results import NOT_RUN, cells_done, named, paper_of, what_marks_mean
 from accord.studies.declared import STUDIES
 from accord.studies.reproduction import OUTCOME
-from accord.studies.tables import SIGNIFICANT, as_markdown
+from accord.studies.tables import OVER_SEEDS, SIGNIFICANT, as_markdown, is_over_seeds
 
 PAGE = "overview.md"
 AHEAD, BEHIND = "▲", "▼"
@@ -128,7 +128,14 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
                 share = 100 * gain[0] / base
                 sure = gain[1] is not None and gain[1] < SIGNIFICANT
                 points.setdefault(cell, {})[name_of[method]] = share, sure
-    lines = [as_markdown(rows), "", _legend(table), *what_marks_mean(rows[0]), "", _count(table)]
+    lines = [
+        as_markdown(rows),
+        "",
+        _legend(table),
+        *what_marks_mean(cell for row in rows for cell in row),
+        "",
+        _count(table),
+    ]
     if not points:
         return lines
     picture = f"overview-{name}"
@@ -154,6 +161,7 @@ def _cell(table: _Table, cell: str, method: str) -> str:
         return NOT_RUN + beside
     gain, p = table.gain(cell, method) or (0.0, None)
     sign = "" if p is None or p >= SIGNIFICANT else f" {AHEAD if gain > 0 else BEHIND}"
+    sign += OVER_SEEDS if sign and is_over_seeds(row) else ""
     return f"{row['metrics'][table.metric]['mean']:.4f}{sign}{beside}"
 
 

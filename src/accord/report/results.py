@@ -19,7 +19,7 @@ from accord.studies.labels import CLEANLAB, FOUND
 from accord.studies.measures import DECISIONS, curve, disagreement
 from accord.studies.reproduction import cells_of, folder_of, paper_value
 from accord.studies.study import CELLS, Cell
-from accord.studies.tables import SIGNIFICANT, as_markdown
+from accord.studies.tables import OVER_SEEDS, as_markdown, shown_p
 
 NOT_RUN = "not run"
 KNOWS = "†"
@@ -77,9 +77,14 @@ def named(row: dict[str, Any]) -> str:
 
 
 def what_marks_mean(labels: Iterable[str]) -> list[str]:
-    """What the mark means, where it stands."""
-    words = f"{KNOWS} knows clean labels, or which clicks are clean, as no other row does."
-    return ["", words] if any(KNOWS in one for one in labels) else []
+    """What the marks mean that stand somewhere."""
+    shown, lines = "".join(labels), list[str]()
+    if KNOWS in shown:
+        lines += ["", f"{KNOWS} knows clean labels, or which clicks are clean, as no other row does."]
+    if OVER_SEEDS in shown:
+        words = "by Welch's t-test over the seeds: what one of the two said of each user or example is not at hand."
+        lines += ["", f"{OVER_SEEDS} {words}"]
+    return lines
 
 
 def _spread(values: list[float]) -> tuple[float, float]:
@@ -105,7 +110,7 @@ def _table(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, na
         _write_csv(out / f"{name}-{folder_of(part)}.csv", rows)
         lines += [f"### {part.name}", "", as_markdown(rows)] if len(parts) > 1 else [as_markdown(rows)]
         lines += _way_to_oracle(view, outcome["parts"][part.name])
-        names += [row[1] for row in rows]
+        names += [row[k] for row in rows for k in (1, -2)]
     return [*lines, *what_marks_mean(names)]
 
 
@@ -130,9 +135,7 @@ def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]
         gain = (
             "" if base is None or own is None or row["method"] == "normal" else f"{own['mean'] - base['mean']:+.4f}"
         )
-        p = row.get("against_normal", {}).get("p_holm")
-        verdict = "" if p is None else f"{p:.3f}{' *' if p < SIGNIFICANT else ''}"
-        rows.append([*cells, gain, verdict, str(row["seeds"]) if row["seeds"] else NOT_RUN])
+        rows.append([*cells, gain, shown_p(row, " *"), str(row["seeds"]) if row["seeds"] else NOT_RUN])
     return rows
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as parquet
 
 from accord.estimators.run_folder import read_json, write_json
 from accord.files import copy_whole
-from accord.studies.significance import holm, paired_bootstrap
+from accord.studies.significance import holm, over_seeds, paired_bootstrap
 from accord.studies.study import CELLS, UNFINISHED, Cell, Job, Study
 from accord.training import Checkpoints, Hook
 
@@ -23,6 +23,10 @@ Start = Callable[[str, int, int, int], Hook | None]
 
 Wanted = Callable[[str, str], bool]
 """Whether a row, by its model and method, is asked for."""
+
+
+OVER = "over"
+"""Says in a summary that a p-value is not of users or examples."""
 
 
 def every_row(model: str, method: str) -> bool:
@@ -155,7 +159,7 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
     """p-value of each row's difference from normal of the same model, Holm-corrected over the table.
 
     Where metrics of each user or example are no longer at hand, the p-value ``before`` stays for rows that have not
-    changed.
+    changed; others are compared over their seeds.
     """
 
     def measured(model: str, method: str) -> np.ndarray:
@@ -163,10 +167,10 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
         columns = [parquet.read_table(file, columns=[study.tested()])[study.tested()] for file in files]
         return np.stack([np.asarray(column, float) for column in columns])
 
-    complete = {(row["model"], row["method"]) for row in summary["rows"] if row["seeds"] == study.seeds}
-    complete = {row for row in complete if all(_beside(cells, *row, seed).is_file() for seed in range(study.seeds))}
+    whole = {(row["model"], row["method"]) for row in summary["rows"] if row["seeds"] == study.seeds}
+    complete = {row for row in whole if all(_beside(cells, *row, seed).is_file() for seed in range(study.seeds))}
     rows, earlier = _by_name(summary), _by_name(before)
-    tested = []
+    tested: list[tuple[dict[str, Any], float, dict[str, str]]] = []
     for (model, method), row in rows.items():
         pair = (model, method), (model or study.models[0], "normal")
         if method == "normal":
@@ -174,12 +178,17 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
         if complete.issuperset(pair):
             ours, theirs = (measured(*one) for one in pair)
             if ours.shape == theirs.shape:
-                tested.append((row, paired_bootstrap(ours, theirs)))
-        elif all(one in rows and _alike(rows[one], earlier.get(one)) for one in pair):
-            known = earlier[model, method].get("against_normal")
-            tested += [(row, known["p"])] if known else []
-    for (row, p), corrected in zip(tested, holm([p for _, p in tested]), strict=True):
-        row["against_normal"] = {"metric": study.tested(), "p": p, "p_holm": corrected}
+                tested.append((row, paired_bootstrap(ours, theirs), {}))
+            continue
+        known = earlier.get((model, method), {}).get("against_normal", {})
+        if known and OVER not in known and all(one in rows and _alike(rows[one], earlier.get(one)) for one in pair):
+            tested.append((row, known["p"], {}))
+        elif whole.issuperset(pair):
+            ours, theirs = (rows[one]["metrics"].get(study.tested_mean()) for one in pair)
+            p = over_seeds(ours, theirs, study.seeds) if ours and theirs else None
+            tested += [] if p is None else [(row, p, {OVER: "seeds"})]
+    for (row, p, how), corrected in zip(tested, holm([p for _, p, _ in tested]), strict=True):
+        row["against_normal"] = {"metric": study.tested(), "p": p, "p_holm": corrected} | how
 
 
 def _by_name(summary: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:

@@ -85,6 +85,9 @@ class LabelComparison(Study):
     def tested(self) -> str:
         return "right"
 
+    def tested_mean(self) -> str:
+        return "accuracy"
+
     def identity_words(self) -> list[str]:
         return [json.dumps([self.noise, self.noise_kind, list(self.also)])]
 

@@ -232,6 +232,10 @@ class Study(ABC):
         """The metric of each user or example that the paired test compares."""
         return ""
 
+    def tested_mean(self) -> str:
+        """What a table calls its mean."""
+        return self.tested()
+
 
 def kept_metric(phases: dict[str, dict[str, Any]], metric: str) -> dict[str, float]:
     """The noisy validation metric of what was kept, for a table; nothing where nothing was held out."""

@@ -6,7 +6,11 @@ import csv
 import io
 from typing import Any
 
+from accord.studies.compare import OVER
+
 SIGNIFICANT = 0.05
+OVER_SEEDS = "‡"
+"""Marks a p-value that is not of users or examples."""
 
 
 def metric_names(summary: dict[str, Any]) -> list[str]:
@@ -47,10 +51,21 @@ def comparison_rows(summary: dict[str, Any], bold: tuple[str, str] = ("", "")) -
             text = "" if value is None else f"{value['mean']:.4f}±{value['std']:.4f}"
             cells.append(f"{bold[0]}{text}{bold[1]}" if (k, name) in best else text)
         if tested:
-            p = row.get("against_normal", {}).get("p_holm")
-            cells.append("" if p is None else f"{p:.3f}")
+            cells.append(shown_p(row))
         rows.append([label, *cells, f"{row['seconds']:.1f}" if row["metrics"] else "not run"])
     return rows
+
+
+def is_over_seeds(row: dict[str, Any]) -> bool:
+    return OVER in row.get("against_normal", {})
+
+
+def shown_p(row: dict[str, Any], star: str = "") -> str:
+    """A row's p-value against normal; ``star`` marks those beyond chance."""
+    p = row.get("against_normal", {}).get("p_holm")
+    if p is None:
+        return ""
+    return f"{p:.3f}{star if p < SIGNIFICANT else ''}{f' {OVER_SEEDS}' if is_over_seeds(row) else ''}"
 
 
 def detection_rows(summary: dict[str, Any]) -> list[list[str]]:
