@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -22,6 +22,7 @@ import pytest
 from accord.data.simulator import Simulation
 from accord.errors import DataError, SettingError
 from accord.studies import Comparison, compare
+from accord.studies.budget import Budget
 from accord.studies.ledger import OWNER, PLACE, Ledger
 from accord.studies.spaces import clicks_space, plan, size
 from accord.studies.tuning import Standing, Tuning, fit_line, tune, tuned_study
@@ -332,7 +333,7 @@ def test_every_row_of_a_comparison_gets_the_same_budget(made: Simulation, tmp_pa
     study = Comparison(
         made.log(), ["popularity", "normal", "deca-p", "oracle"], seeds=1, settings=QUICK, truths=[made.clicks()]
     )
-    budget = {"trials": 2, "seeds": 1, "sampler": "random"}
+    budget = Budget(2, sampler="random")
     tuned = tuned_study(study, tmp_path, budget, lambda row, now: None, lambda trial, seed: None)
     assert set(tuned.tuned) == {"gmf normal", "gmf deca-p"}
     for name in tuned.tuned:
@@ -345,10 +346,61 @@ def test_every_row_of_a_comparison_gets_the_same_budget(made: Simulation, tmp_pa
     assert oracle["settings"]["l2"] == tuned.tuned["gmf normal"]["l2"]
 
 
+def test_a_row_of_few_settings_spends_its_budget_on_seeds(made: Simulation, tmp_path: Path) -> None:
+    """Two of normal's, three times each, beside six of DeCA's; and the cells say so."""
+    space = {"learning_rate": 0.01, "deca.c1": 1.0, "deca.alpha": 0.5}
+    study = Comparison(made.log(), ["normal", "deca"], seeds=1, settings=QUICK | space)
+    few = {"l2": (0.1, 1.0), "c0": (1.0, 10.0, 100.0)}
+
+    class Few(Comparison):
+        def space(self, method: str) -> dict[str, tuple[Any, ...]]:
+            return {name: values for name, values in few.items() if name in clicks_space(method)}
+
+    study = Few(**{field.name: getattr(study, field.name) for field in fields(study)})
+    trained: list[tuple[int, int]] = []
+    budget = Budget(6)
+
+    def hook(trial: int, seed: int) -> None:
+        trained.append((trial, seed))
+
+    tuned = tuned_study(study, tmp_path, budget, lambda row, now: None, hook)
+    assert len(trained) == 12
+    assert sorted(trained[:6]) == [(trial, seed) for trial in range(2) for seed in range(3)]
+    found = json.loads((tmp_path / "tune" / "gmf-normal" / "3-seeds" / "tune.json").read_text())
+    assert (found["trials"], found["seeds"]) == (2, 3)
+    summary = compare(tuned, tmp_path)
+    assert summary["search_budget"] == "6 trials of 1 seed(s) for each row, random search"
+    said = {
+        m: json.loads((tmp_path / "cells" / f"gmf-{m}-seed0.json").read_text())["search_budget"]
+        for m in study.methods
+    }
+    assert said == {
+        "normal": "2 trials of 3 seed(s) for this row, random search",
+        "deca": "6 trials of 1 seed(s) for each row, random search",
+    }
+    shutil.rmtree(tmp_path / "tune")  # finished cells tell what was found, in the same words alone
+    again = tuned_study(study, tmp_path, budget, lambda row, now: None, hook, lambda: False)
+    assert again.tuned == tuned.tuned
+    other = tuned_study(study, tmp_path, Budget(4), lambda row, now: None, hook, lambda: False)
+    assert other.tuned == {}
+    assert len(trained) == 12
+
+
+def test_a_cell_found_by_another_search_says_so(made: Simulation, tmp_path: Path) -> None:
+    """It is not trained again."""
+    study = Comparison(made.log(), ["normal"], seeds=1, settings=QUICK, tuned={"gmf normal": {"l2": 0.1}})
+    cell = tmp_path / "cells" / "gmf-normal-seed0.json"
+    compare(replace(study, budget=Budget(2)), tmp_path)
+    before = json.loads(cell.read_text())
+    assert before["search_budget"] == Budget(2).words()
+    compare(replace(study, budget=Budget(3)), tmp_path, lambda *cell: pytest.fail("trained again"))
+    assert json.loads(cell.read_text()) == before | {"search_budget": Budget(3).words()}
+
+
 def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_path: Path) -> None:
     """Common settings first, then a method's own at the best of them, or further common ones."""
     study = Comparison(made.log(), ["normal", "t-ce", "deca-p"], settings=QUICK)
-    budget = {"trials": 9, "seeds": 1, "sampler": "rounds"}
+    budget = Budget(9, sampler="rounds")
     seen: list[list[str]] = []
     tuned = tuned_study(
         study,
@@ -359,7 +411,7 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
         after=lambda s: seen.append(sorted(s.tuned)),
     )
     assert [len(rows) for rows in seen] == [1, 2, 3]  # the rows found so far
-    assert "two rounds" in tuned.budget
+    assert tuned.budget == budget
     for method in study.methods:
         rounds = [
             json.loads((tmp_path / "tune" / f"gmf-{method}" / r / "tune.json").read_text())
@@ -383,7 +435,7 @@ def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: 
     place, seen = tmp_path / "tune" / "gmf-t-ce", list[int]()
 
     def searched() -> dict[str, Any]:
-        budget = {"trials": 6, "seeds": 1, "sampler": "rounds"}
+        budget = Budget(6, sampler="rounds")
         watch = lambda row, now: seen.append(now.trials)  # noqa: E731
         return dict(tuned_study(study, tmp_path, budget, watch, lambda trial, seed: None).tuned)
 
@@ -404,12 +456,12 @@ def test_finished_cells_tell_what_their_search_found(made: Simulation, tmp_path:
     study = Comparison(made.log(), methods, settings=QUICK, seeds=2)
 
     def told(study: Comparison = study, trials: int = 3, beside: Path | None = None) -> dict[str, Any]:
-        budget = {"trials": trials, "seeds": 1, "sampler": sampler}
+        budget = Budget(trials, sampler=sampler)
         none = (lambda row, now: None, lambda trial, seed: None, lambda: False)
         return dict(tuned_study(study, out, budget, *none, beside=beside).tuned)
 
     out = tmp_path / "whole"
-    budget = {"trials": 3, "seeds": 1, "sampler": sampler}
+    budget = Budget(3, sampler=sampler)
     tuned = tuned_study(study, out, budget, lambda row, now: None, lambda trial, seed: None)
     compare(tuned, out)
     shutil.rmtree(out / "tune")
@@ -426,7 +478,7 @@ def test_finished_cells_tell_what_their_search_found(made: Simulation, tmp_path:
 def test_rounds_go_on_with_more_trials_and_are_read_when_time_is_up(made: Simulation, tmp_path: Path) -> None:
     def searched(trials: int, go_on: bool = True, **settings: Any) -> dict[str, Any]:
         study = Comparison(made.log(), ["t-ce"], settings=QUICK | settings)
-        budget = {"trials": trials, "seeds": 1, "sampler": "rounds"}
+        budget = Budget(trials, sampler="rounds")
         none = (lambda row, now: None, lambda trial, seed: None)
         return dict(tuned_study(study, tmp_path, budget, *none, lambda: go_on).tuned)
 

@@ -265,7 +265,7 @@ def compare(
         rows = {"methods": names_of(methods), "models": names_of(models or "gmf"), "seeds": seeds, "inject": inject}
         study = click_study(data, truth or [], valid, k or [], columns, values, protocol, rows)
     if trials:
-        study = run_tuned(study, {"trials": trials, "seeds": tune_seeds, "sampler": sampler}, out)
+        study = run_tuned(study, trials, tune_seeds, sampler, out)
     compare_and_show(study, out)
 
 

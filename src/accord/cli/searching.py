@@ -10,6 +10,7 @@ from accord.errors import AccordError
 from accord.estimators.run_folder import REPORT
 from accord.report import write_search_report
 from accord.studies import Study
+from accord.studies.budget import Budget
 from accord.studies.tuning import MakeHook, Standing, Tuning, fit_line, plain, tune, tuned_study
 
 
@@ -45,9 +46,10 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: 
     ui.say(f"Settings: {out / 'best.json'}    Report: {out / REPORT}")
 
 
-def run_tuned(study: Study, budget: dict[str, Any], out: Path) -> Study:
+def run_tuned(study: Study, trials: int, seeds: int, sampler: str, out: Path) -> Study:
     """Search for every row of a comparison with the same budget."""
     study.check()
+    budget = Budget(trials, seeds, sampler)
     with ui.bar() as progress:
         tasks: dict[str, Any] = {}
 

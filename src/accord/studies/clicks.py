@@ -21,10 +21,11 @@ from accord.estimators.run_folder import kept_epochs
 from accord.estimators.stacking import Source, StackError, batched, can_stack, fit_stacked, stack_size
 from accord.files import whole_file
 from accord.methods import METHODS
+from accord.studies.budget import Budget
 from accord.studies.materials import Materials, clean_only, with_false_clicks
 from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
-from accord.studies.study import NO_SEARCH, ORACLE, Job, Keep, Study, validation_value
+from accord.studies.study import ORACLE, Job, Keep, Study, validation_value
 from accord.training import Checkpoints, Hook, resolve_device
 
 
@@ -50,7 +51,7 @@ class Comparison(Study):
     protocol: dict[str, Any] = field(default_factory=dict)
     """Written into every cell: protocol, split sizes, and the like."""
     tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
-    budget: str = NO_SEARCH
+    budget: Budget | None = None
     only_tuned: bool = False
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ratings: Any = None

@@ -14,7 +14,7 @@ import pyarrow.parquet as parquet
 from accord.estimators.run_folder import read_json, write_json
 from accord.files import copy_whole
 from accord.studies.significance import holm, over_seeds, paired_bootstrap
-from accord.studies.study import CELLS, UNFINISHED, Cell, Job, Study
+from accord.studies.study import CELLS, NO_SEARCH, UNFINISHED, Cell, Job, Study
 from accord.training import Checkpoints, Hook
 
 Start = Callable[[str, int, int, int], Hook | None]
@@ -67,7 +67,7 @@ def run_cells(
         folder.mkdir(parents=True, exist_ok=True)
         cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
         results.append(
-            {cell: _done(study, cell, folder) or _taken_over(study, cell, folder, other) for cell in cells}
+            {cell: _found_again(study, cell, folder) or _taken_over(study, cell, folder, other) for cell in cells}
         )
         left = [cell for cell, done in results[-1].items() if done is None and wanted(cell.model, cell.method)]
         todo += [Job(study, cell, folder) for cell in left if study.ready(cell)]
@@ -99,6 +99,14 @@ def _done(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
     return result if result.get("identity") == study.identity(cell) else None
 
 
+def _found_again(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
+    """A finished cell; where another search has found its settings since, it says so."""
+    result = _done(study, cell, folder)
+    if result is None or result.get("search_budget") == study.search_words(cell.method):
+        return result
+    return _keep(study, cell, result, folder)
+
+
 def _taken_over(study: Study, cell: Cell, folder: Path, other: Path | None) -> dict[str, Any] | None:
     """The same cell of another study; the file that says it is done comes last."""
     result = None if other is None else _done(study, cell, other / CELLS)
@@ -113,6 +121,7 @@ def _taken_over(study: Study, cell: Cell, folder: Path, other: Path | None) -> d
 
 def _keep(study: Study, cell: Cell, result: dict[str, Any], folder: Path) -> dict[str, Any]:
     result |= {"model": cell.model, "method": cell.method, "seed": cell.seed, "identity": study.identity(cell)}
+    result["search_budget"] = study.search_words(cell.method)
     write_json(folder / f"{cell.name}.json", result)
     return result
 
@@ -137,7 +146,7 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
         "models": list(study.models),
         "seeds": study.seeds,
         "selection": results[0]["selection"] if results else "",
-        "search_budget": study.budget,
+        "search_budget": NO_SEARCH if study.budget is None else study.budget.words(),
         **study.protocol,
         "rows": rows,
     }

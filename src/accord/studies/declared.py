@@ -12,12 +12,12 @@ from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import find_data_set
 from accord.data.image_sets import IMAGE_SETS, LabelledImages
 from accord.errors import SettingError, nearest
+from accord.studies.budget import ROUNDS
 from accord.studies.clicks import Comparison
 from accord.studies.compare import Wanted
 from accord.studies.labels import CLEANLAB, LabelComparison
 from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS, IMAGES, Space
 from accord.studies.study import Study
-from accord.studies.tuning import ROUNDS
 
 MODELS = ("gmf", "neumf", "cdae", "lightgcn")
 METHODS = ("normal", "wbpr", "t-ce", "ensemble", "deca", "deca-p")

@@ -25,9 +25,10 @@ from accord.estimators.stacking import batched
 from accord.evaluation.detection import detection_metrics
 from accord.files import whole_file
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
+from accord.studies.budget import Budget
 from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
-from accord.studies.study import NO_SEARCH, ORACLE, Cell, Job, Keep, Study, validation_value
+from accord.studies.study import ORACLE, Cell, Job, Keep, Study, validation_value
 from accord.training import Checkpoints, Hook, resolve_device
 
 CLEANLAB = "cleanlab"
@@ -54,7 +55,7 @@ class LabelComparison(Study):
     noise_kind: str = "uniform"
     protocol: dict[str, Any] = field(default_factory=dict)
     tuned: dict[str, dict[str, Any]] = field(default_factory=dict)
-    budget: str = NO_SEARCH
+    budget: Budget | None = None
     only_tuned: bool = False
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     also: Sequence[str] = ()

@@ -14,6 +14,7 @@ from typing import Any
 from accord import __version__
 from accord.errors import DataError, MissingDataError
 from accord.estimators.run_folder import read_json, write_json
+from accord.studies.budget import Budget
 from accord.studies.compare import Start, Wanted, every_row, run_cells, written
 from accord.studies.declared import Declared, Part
 from accord.studies.study import CELLS, Cell, Study
@@ -129,14 +130,14 @@ def _searched(
     leader = next((study for part, study in studies if part is where), None) or study_of(where)
 
     def with_settings(lead: Any) -> list[tuple[Study, Path]]:
-        budget = f"{lead.budget} at {where.name}" if first.searched_in else lead.budget
+        budget = replace(lead.budget, where=where.name) if first.searched_in else lead.budget
         found = {"tuned": lead.tuned, "budget": budget, "only_tuned": True}
         return [(replace(study, **found), place) for study, place in placed]  # pyright: ignore[reportArgumentType]
 
     lead = tuned_study(
         leader,
         out / folder_of(where),
-        {"trials": first.trials, "seeds": 1, "sampler": first.sampler},
+        Budget(first.trials, sampler=first.sampler),
         told.search,
         told.trial,
         told.go_on,

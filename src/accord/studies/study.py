@@ -15,6 +15,7 @@ import numpy as np
 
 from accord import __version__
 from accord.errors import DataError, SettingError, nearest
+from accord.studies.budget import Budget
 from accord.studies.machines import machine
 from accord.studies.spaces import Space
 from accord.training import Checkpoints, Hook
@@ -75,8 +76,8 @@ class Study(ABC):
     protocol: dict[str, Any]
     tuned: dict[str, dict[str, Any]]
     """Settings that a search found, by row; they go before all others."""
-    budget: str
-    """The search that found them, in words."""
+    budget: Budget | None
+    """The search that found them."""
     only_tuned: bool
     """Whether rows that no search has found settings for are left alone."""
     variants: Mapping[str, Mapping[str, Any]]
@@ -109,6 +110,10 @@ class Study(ABC):
     def found_for(self, model: str, method: str) -> list[str]:
         """Rows whose search a row takes its settings from, the first that there is."""
         return [row_name(model, name) for name in (method, self.follows.get(method, method), self.trained(method))]
+
+    def search_words(self, method: str) -> str:
+        """How the settings of a method's rows were found."""
+        return NO_SEARCH if self.budget is None else self.budget.words_of(self.searched(method))
 
     def trained(self, method: str) -> str:
         """The method by which a row is trained."""
@@ -192,7 +197,6 @@ class Study(ABC):
             "machine": machine(fitted.settings.device),
             "settings": fitted.settings.model_dump(),
             "selection": selection,
-            "search_budget": self.budget,
             "validation": metrics["validation"],
             "seconds": metrics["train_seconds"],
             "epochs": metrics["epochs"],

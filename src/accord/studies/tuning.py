@@ -19,6 +19,7 @@ import pyarrow.parquet as parquet
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import read_json, write_json
 from accord.files import copy_whole, whole_file
+from accord.studies.budget import ROUNDS, Budget
 from accord.studies.compare import Wanted, every_row
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
@@ -82,8 +83,6 @@ class Standing:
 TUNE, FINDINGS, BEST, TRIALS = "tune", "tune.json", "best.json", "trials.parquet"
 COMMON, OWN = "common", "own"
 """Folders of the two rounds."""
-ROUNDS = "rounds"
-"""A search of the common settings, and then of a method's own."""
 SHARED = 4
 """Where others may work on a search, a claim is at most this part of what is free."""
 Watch = Callable[[Standing], None]
@@ -173,7 +172,7 @@ def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook, 
 def tuned_study(
     study: Study,
     out: Path,
-    budget: dict[str, Any],
+    budget: Budget,
     watch: Callable[[str, Standing], None],
     hook: MakeHook,
     go_on: Callable[[], bool] = lambda: True,
@@ -182,6 +181,8 @@ def tuned_study(
     beside: Path | None = None,
 ) -> Study:
     """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
+
+    A row with few settings spends it on more seeds.
 
     Once ``go_on`` says no, rows that are not searched yet leave the comparison, and so do those that are not wanted
     and that no wanted one takes its settings from. After each row ``after`` is given the comparison of the rows
@@ -192,22 +193,22 @@ def tuned_study(
         name for model, method in study.rows() if wanted(model, method) for name in study.found_for(model, method)
     }
     found: dict[str, dict[str, Any]] = {}
-    how = "in two rounds" if budget["sampler"] == ROUNDS else f"{budget['sampler']} search"
-    words = f"{budget['trials']} trials of {budget['seeds']} seed(s) for each row, {how}"
-    tuned = replace(study, tuned=found, budget=words, only_tuned=True)  # pyright: ignore[reportArgumentType]
+    tuned = replace(study, tuned=found, budget=budget, only_tuned=True)  # pyright: ignore[reportArgumentType]
     for model, method in study.rows():
         if method == ORACLE or method in study.follows or not study.searched(method):
             continue
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
-        where = Path(TUNE, name.replace(" ", "-"))
+        own = budget.of(study.searched(method))
+        where = Path(TUNE, name.replace(" ", "-"), *([] if own is budget else [f"{own.seeds}-seeds"]))
         place = out / where
-        earlier = _found_in(one, method, budget, place)
+        earlier = _found_in(one, method, own, place)
         if earlier is None and beside is not None:
-            earlier = _found_in(one, method, budget, beside / where)
+            earlier = _found_in(one, method, own, beside / where)
             if earlier is not None:
                 _copy_findings(beside / where, place)
         if earlier is None:
+            words = budget.words_of(study.searched(method))
             earlier = _told_by_cells(one, Cell(model, method, 0), words, [out, beside])
         if earlier is not None:
             found[name] = earlier
@@ -216,21 +217,23 @@ def tuned_study(
         if earlier is not None:
             after(tuned)
             continue
-        search = _in_rounds if budget["sampler"] == ROUNDS else _at_random
-        found[name] = search(one, method, budget, place, lambda s, name=name: watch(name, s), hook)
+        search = _in_rounds if budget.sampler == ROUNDS else _at_random
+        found[name] = search(one, method, own, place, lambda s, name=name: watch(name, s), hook)
         after(tuned)
     return tuned
 
 
 def _at_random(
-    one: Study, method: str, budget: dict[str, Any], place: Path, watch: Watch, hook: MakeHook
+    one: Study, method: str, budget: Budget, place: Path, watch: Watch, hook: MakeHook
 ) -> dict[str, Any]:
-    return tune(Tuning(one, **budget), place, watch, hook)["best"]
+    return tune(_tuning(one, budget), place, watch, hook)["best"]
 
 
-def _in_rounds(
-    one: Any, method: str, budget: dict[str, Any], place: Path, watch: Watch, hook: MakeHook
-) -> dict[str, Any]:
+def _tuning(one: Study, budget: Budget, **more: Any) -> Tuning:
+    return Tuning(one, budget.trials, budget.seeds, budget.sampler, **more)
+
+
+def _in_rounds(one: Any, method: str, budget: Budget, place: Path, watch: Watch, hook: MakeHook) -> dict[str, Any]:
     """The best of two rounds: the common settings first, then the method's own at the best of those."""
     rounds = _Rounds(one, method, budget, place)
     if rounds.first is not None and not _is_of(rounds.first, place / COMMON):
@@ -244,20 +247,20 @@ def _in_rounds(
 class _Rounds:
     """The two searches of a row; what the second is depends on what the first has found."""
 
-    def __init__(self, one: Any, method: str, budget: dict[str, Any], place: Path) -> None:
+    def __init__(self, one: Any, method: str, budget: Budget, place: Path) -> None:
         searched: Space = one.searched(method)
         common = {name: values for name, values in FIRST_ROUND.items() if name in searched}
         self.further = {name: values for name, values in SECOND_ROUND.items() if name in searched}
         self.own = {name: values for name, values in searched.items() if name not in FIRST_ROUND}
         self.one, self.budget, self.place = one, budget, place
-        first = min(size(common), max(1, budget["trials"] // 3)) if common else 0
-        self.left = budget["trials"] - first
+        first = min(size(common), max(1, budget.trials // 3)) if common else 0
+        self.left = budget.trials - first
         self.first = self._tuning(one, common, first) if first else None
         self.own_place = place / f"{OWN}-{self.left}"
         """Another number of trials is another search: it may start from another winner of the first round."""
 
     def _tuning(self, one: Any, space: Space, trials: int) -> Tuning:
-        return Tuning(one, space=space, alone=True, **self.budget | {"trials": trials, "sampler": "random"})
+        return _tuning(one, replace(self.budget, trials=trials, sampler="random"), space=space, alone=True)
 
     def _common(self) -> dict[str, Any]:
         return {} if self.first is None else read_json(self.place / COMMON / FINDINGS)["best"]
@@ -296,12 +299,12 @@ def _is_of(tuning: Tuning, place: Path) -> bool:
     return found.get("identity") == tuning.identity() and found.get("planned", 0) >= planned
 
 
-def _found_in(one: Study, method: str, budget: dict[str, Any], place: Path) -> dict[str, Any] | None:
+def _found_in(one: Study, method: str, budget: Budget, place: Path) -> dict[str, Any] | None:
     """What an earlier search of a row has found, where it came to its end."""
-    if budget["sampler"] == ROUNDS:
+    if budget.sampler == ROUNDS:
         rounds = _Rounds(one, method, budget, place)
         return rounds.best() if rounds.finished() else None
-    return read_json(place / FINDINGS)["best"] if _is_of(Tuning(one, **budget), place) else None
+    return read_json(place / FINDINGS)["best"] if _is_of(_tuning(one, budget), place) else None
 
 
 def _told_by_cells(one: Any, first: Cell, words: str, places: Sequence[Path | None]) -> dict[str, Any] | None:
@@ -314,7 +317,7 @@ def _told_by_cells(one: Any, first: Cell, words: str, places: Sequence[Path | No
     for cell, place in product(cells, [place for place in places if place is not None]):
         path = place / CELLS / f"{cell.name}.json"
         done = read_json(path) if path.is_file() else {}
-        if not str(done.get("search_budget", "")).startswith(words):
+        if not str(done.get("search_budget", "")).startswith(words):  # and perhaps where
             continue
         for names in (list(searched), [name for name in searched if name in FIRST_ROUND]):
             found = {name: done["settings"].get(name) for name in names}
