@@ -41,3 +41,7 @@ class Budget:
     def words_of(self, space: Space) -> str:
         own = self.of(space)
         return self.words() if own is self else own.words("this row")
+
+    def is_told(self, words: str, space: Space) -> bool:
+        """Whether a row whose cells say so was searched like this, wherever it was."""
+        return words.startswith(replace(self, where="").words_of(space))

@@ -102,7 +102,7 @@ def _done(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
 def _found_again(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
     """A finished cell; where another search has found its settings since, it says so."""
     result = _done(study, cell, folder)
-    if result is None or result.get("search_budget") == study.search_words(cell.method):
+    if result is None or study.is_searched_so(cell.method, str(result.get("search_budget", ""))):
         return result
     return _keep(study, cell, result, folder)
 

@@ -115,6 +115,10 @@ class Study(ABC):
         """How the settings of a method's rows were found."""
         return NO_SEARCH if self.budget is None else self.budget.words_of(self.searched(method))
 
+    def is_searched_so(self, method: str, words: str) -> bool:
+        """Whether a cell that says so tells how the settings of its method's rows are found here."""
+        return words == NO_SEARCH if self.budget is None else self.budget.is_told(words, self.searched(method))
+
     def trained(self, method: str) -> str:
         """The method by which a row is trained."""
         return "normal" if method == ORACLE else str(self.variants.get(method, {}).get("method", method))

@@ -208,8 +208,7 @@ def tuned_study(
             if earlier is not None:
                 _copy_findings(beside / where, place)
         if earlier is None:
-            words = budget.words_of(study.searched(method))
-            earlier = _told_by_cells(one, Cell(model, method, 0), words, [out, beside])
+            earlier = _told_by_cells(one, Cell(model, method, 0), budget, [out, beside])
         if earlier is not None:
             found[name] = earlier
         if name not in needed or not go_on():
@@ -307,8 +306,8 @@ def _found_in(one: Study, method: str, budget: Budget, place: Path) -> dict[str,
     return read_json(place / FINDINGS)["best"] if _is_of(_tuning(one, budget), place) else None
 
 
-def _told_by_cells(one: Any, first: Cell, words: str, places: Sequence[Path | None]) -> dict[str, Any] | None:
-    """What a search in the same words found, by the settings of a finished cell of its row.
+def _told_by_cells(one: Any, first: Cell, budget: Budget, places: Sequence[Path | None]) -> dict[str, Any] | None:
+    """What such a search has found, by the settings of a finished cell of its row.
 
     The identity of the cell tells which of its settings were found: all that are searched, or the common ones.
     """
@@ -317,7 +316,7 @@ def _told_by_cells(one: Any, first: Cell, words: str, places: Sequence[Path | No
     for cell, place in product(cells, [place for place in places if place is not None]):
         path = place / CELLS / f"{cell.name}.json"
         done = read_json(path) if path.is_file() else {}
-        if not str(done.get("search_budget", "")).startswith(words):  # and perhaps where
+        if not budget.is_told(str(done.get("search_budget", "")), searched):
             continue
         for names in (list(searched), [name for name in searched if name in FIRST_ROUND]):
             found = {name: done["settings"].get(name) for name in names}
