@@ -24,7 +24,7 @@ def shown(bars: ui.Bars) -> list[tuple[str, str, float]]:
 
 def test_one_run_has_a_bar_for_each_phase(bars: ui.Bars) -> None:
     hook = ui.Trainings(bars).hook("gmf deca-p: ")
-    assert shown(bars) == [("gmf deca-p: reading the log", "", 0)]
+    assert shown(bars) == [("gmf deca-p: starting", "", 0)]
     hook(report(3, 0.25, "prior"))
     assert shown(bars) == [("gmf deca-p: prior (1/2)", "epoch 3/10  ndcg@20 0.2500 best 0.2500", 3)]
     hook(report(1, None, "denoising", 2))
@@ -52,7 +52,7 @@ def test_what_begins_after_a_report_is_another_group(bars: ui.Bars) -> None:
     assert not trainings.expects_more
     new = trainings.hook("new: ")
     old(report(2))
-    assert shown(bars) == [("new: reading the log", "", 0)]
+    assert shown(bars) == [("new: starting", "", 0)]
     new(report(1, 0.3))
     assert shown(bars) == [("new: training", "epoch 1/10  ndcg@20 0.3000 best 0.3000", 1)]
 
@@ -65,4 +65,4 @@ def test_bars_that_were_taken_away_are_made_anew(bars: ui.Bars) -> None:
     old(report(1))
     assert shown(bars) == []
     trainings.hook("new: ")
-    assert shown(bars) == [("new: reading the log", "", 0)]
+    assert shown(bars) == [("new: starting", "", 0)]

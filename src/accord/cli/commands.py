@@ -72,7 +72,7 @@ def run_fit(
     rec = Recommender(**settings.model_dump())
     with (keeping or Keeping()).on(out, overwrite) as checkpoint:
         with ui.bar() as progress:
-            hook = ui.Trainings(progress).hook()
+            hook = ui.Trainings(progress).hook(first="reading the log")
             rec.fit(source, valid=valid, known=known, hook=hook, checkpoint=checkpoint, **columns)
         with ui.busy("writing the run and its report"):
             rec.save(out, overwrite=overwrite, also=lambda draft: write_run_report(rec, draft / REPORT))

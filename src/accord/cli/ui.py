@@ -92,7 +92,7 @@ class Trainings:
         """Whether runs are about to begin together: some are known, and none has reported yet."""
         return bool(self._tasks) and not self._heard and self._shown()
 
-    def hook(self, label: str = "", first: str = "reading the log") -> Hook:
+    def hook(self, label: str = "", first: str = "starting") -> Hook:
         """What a run that is about to begin reports to; those asked for before any reports go on together."""
         if not self.expects_more:
             self._begin(f"{label}{first}")
