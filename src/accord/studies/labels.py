@@ -96,7 +96,7 @@ class LabelComparison(Study):
         """Those that can be trained as one stack, whatever their rows and noise; the others side by side."""
         alone = [[job] for job in jobs if job.cell.method == CLEANLAB]
         parts: dict[str, list[Job]] = {}
-        for job in jobs:
+        for job in sorted(jobs, key=lambda job: job.cell.seed):  # those of one seed may share a prior
             if job.cell.method != CLEANLAB:
                 parts.setdefault(job.study.stack_words(job.cell) or "", []).append(job)
         return [
