@@ -37,10 +37,10 @@ def test_many_runs_go_on_when_some_have_ended(bars: ui.Bars) -> None:
     for epoch in (1, 2):
         for hook, best in ((first, 0.1), (second, 0.4), (third, 0.2)):
             hook(report(epoch, best))
-    assert shown(bars) == [("seed 0: training", "epoch 2/10  3 of 3 runs  ndcg@20 best 0.4000", 2)]
+    assert shown(bars) == [("seed 0: training", "epoch 2/10  3 of 3 runs at work  ndcg@20 best 0.4000", 2)]
     for epoch in (3, 4, 5):  # the first and the last have stopped
         second(report(epoch, 0.4))
-    assert shown(bars) == [("seed 0: training", "epoch 5/10  1 of 3 runs  ndcg@20 best 0.4000", 5)]
+    assert shown(bars) == [("seed 1: training", "epoch 5/10  1 of 3 runs at work  ndcg@20 best 0.4000", 5)]
 
 
 def test_what_begins_after_a_report_is_another_group(bars: ui.Bars) -> None:

@@ -128,16 +128,17 @@ class Trainings:
         if now.phase not in self._tasks:
             for task in self._tasks.values():
                 self.progress.update(task, visible=False)
-            part = f" ({now.phase_number}/{now.phases})" if now.phases > 1 else ""
-            self._tasks[now.phase] = self.progress.add_task(f"{label}{now.phase}{part}", total=now.epochs, note="")
+            self._tasks[now.phase] = self.progress.add_task("", total=now.epochs, note="")
             self._best = now.best
+        words = f"{label}{now.phase}" + (f" ({now.phase_number}/{now.phases})" if now.phases > 1 else "")
         note = f"epoch {now.epoch}/{now.epochs}"
         if self._runs > 1:
-            note += f"  {self._going} of {self._runs} runs"
+            note += f"  {self._going} of {self._runs} runs at work"
         if self._best is not None:
             value = "" if self._runs > 1 or now.value is None else f" {now.value:.4f}"
             note += f"  {now.metric}{value} best {self._best:.4f}"
-        self.progress.update(self._tasks[now.phase], completed=now.epoch - 1 + now.fraction, note=note)
+        done = now.epoch - 1 + now.fraction
+        self.progress.update(self._tasks[now.phase], description=words, completed=done, note=note)
 
 
 def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
