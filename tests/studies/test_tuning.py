@@ -369,14 +369,15 @@ def test_a_row_of_few_settings_spends_its_budget_on_seeds(made: Simulation, tmp_
     found = json.loads((tmp_path / "tune" / "gmf-normal" / "3-seeds" / "tune.json").read_text())
     assert (found["trials"], found["seeds"]) == (2, 3)
     summary = compare(tuned, tmp_path)
-    assert summary["search_budget"] == "6 trials of 1 seed(s) for each row, random search"
+    each = "6 trials of 1 seed(s) for each row, random search"
+    assert summary["search_budget"] == f"{each}; rows of few settings with more seeds"
     said = {
         m: json.loads((tmp_path / "cells" / f"gmf-{m}-seed0.json").read_text())["search_budget"]
         for m in study.methods
     }
     assert said == {
         "normal": "2 trials of 3 seed(s) for this row, random search",
-        "deca": "6 trials of 1 seed(s) for each row, random search",
+        "deca": each,
     }
     shutil.rmtree(tmp_path / "tune")  # finished cells tell what was found, in the same words alone
     again = tuned_study(study, tmp_path, budget, lambda row, now: None, hook, lambda: False)

@@ -146,7 +146,7 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
         "models": list(study.models),
         "seeds": study.seeds,
         "selection": results[0]["selection"] if results else "",
-        "search_budget": NO_SEARCH if study.budget is None else study.budget.words(),
+        "search_budget": _searched(study),
         **study.protocol,
         "rows": rows,
     }
@@ -157,6 +157,15 @@ def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
     if detected:
         summary["popularity_auc_by_kind"] = detected[0]["detection"]["popularity_by_kind"]
     return summary
+
+
+def _searched(study: Study) -> str:
+    """How the settings of a table were found."""
+    if study.budget is None:
+        return NO_SEARCH
+    words = study.budget.words()
+    alike = all(study.search_words(method) == words for _, method in study.rows())
+    return words if alike else f"{words}; rows of few settings with more seeds"
 
 
 def _beside(cells: Path, model: str, method: str, seed: int) -> Path:
