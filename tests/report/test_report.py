@@ -94,6 +94,12 @@ def test_comparison_report(tmp_path: Path) -> None:
     words = parsed(tmp_path / "report.html").words
     assert "0.1000±0.0100" in words
     assert "item popularity" in words
+    assert "Welch" not in "".join(words)
+    summary["rows"][1]["against_normal"] = {"metric": "ndcg@20", "p": 0.01, "p_holm": 0.02, "over": "seeds"}
+    write_comparison_report(summary, tmp_path / "report.html")
+    words = parsed(tmp_path / "report.html").words
+    assert "0.020 ‡" in words
+    assert "‡, Welch's t-test over seeds" in "".join(words)
 
 
 def test_plots_are_well_formed_svg() -> None:

@@ -20,7 +20,7 @@ from accord.estimators import Classifier
 from accord.estimators.stacking import batched
 from accord.studies import compare
 from accord.studies.labels import LabelComparison
-from accord.studies.study import Cell
+from accord.studies.study import Cell, Job
 
 QUICK = {"epochs": 2, "batch_size": 32}
 
@@ -53,6 +53,16 @@ def test_groups_are_even_and_keep_their_order(count: int, size: int) -> None:
     lengths = {len(group) for group in groups} or {1}
     assert max(lengths) <= size
     assert max(lengths) - min(lengths) <= 1
+
+
+def test_runs_of_one_seed_stand_together() -> None:
+    """In a stack they may share a prior."""
+    study = made(seeds=3)
+    jobs = [Job(study, Cell(*row, seed), Path()) for row in study.rows() for seed in range(3)]
+    for group in study.groups(jobs):
+        seeds = [job.cell.seed for job in group]
+        assert seeds == sorted(seeds)
+    assert sum(map(len, study.groups(jobs))) == len(jobs) == 6
 
 
 def test_a_group_of_cells_gives_what_single_ones_give(tmp_path: Path) -> None:

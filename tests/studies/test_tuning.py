@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -333,7 +333,7 @@ def test_every_row_of_a_comparison_gets_the_same_budget(made: Simulation, tmp_pa
     study = Comparison(
         made.log(), ["popularity", "normal", "deca-p", "oracle"], seeds=1, settings=QUICK, truths=[made.clicks()]
     )
-    budget = Budget(2, sampler="random")
+    budget = Budget(2)
     tuned = tuned_study(study, tmp_path, budget, lambda row, now: None, lambda trial, seed: None)
     assert set(tuned.tuned) == {"gmf normal", "gmf deca-p"}
     for name in tuned.tuned:
@@ -348,15 +348,13 @@ def test_every_row_of_a_comparison_gets_the_same_budget(made: Simulation, tmp_pa
 
 def test_a_row_of_few_settings_spends_its_budget_on_seeds(made: Simulation, tmp_path: Path) -> None:
     """Two of normal's, three times each, beside six of DeCA's; and the cells say so."""
-    space = {"learning_rate": 0.01, "deca.c1": 1.0, "deca.alpha": 0.5}
-    study = Comparison(made.log(), ["normal", "deca"], seeds=1, settings=QUICK | space)
     few = {"l2": (0.1, 1.0), "c0": (1.0, 10.0, 100.0)}
 
     class Few(Comparison):
         def space(self, method: str) -> dict[str, tuple[Any, ...]]:
             return {name: values for name, values in few.items() if name in clicks_space(method)}
 
-    study = Few(**{field.name: getattr(study, field.name) for field in fields(study)})
+    study = Few(made.log(), ["normal", "deca"], seeds=1, settings=QUICK)
     trained: list[tuple[int, int]] = []
     budget = Budget(6)
 

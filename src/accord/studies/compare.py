@@ -13,7 +13,7 @@ import pyarrow.parquet as parquet
 
 from accord.estimators.run_folder import read_json, write_json
 from accord.files import copy_whole
-from accord.studies.significance import holm, over_seeds, paired_bootstrap
+from accord.studies.significance import OVER, holm, over_seeds, paired_bootstrap
 from accord.studies.study import CELLS, NO_SEARCH, UNFINISHED, Cell, Job, Study
 from accord.training import Checkpoints, Hook
 
@@ -23,10 +23,6 @@ Start = Callable[[str, int, int, int], Hook | None]
 
 Wanted = Callable[[str, str], bool]
 """Whether a row, by its model and method, is asked for."""
-
-
-OVER = "over"
-"""Says in a summary that a p-value is not of users or examples."""
 
 
 def every_row(model: str, method: str) -> bool:

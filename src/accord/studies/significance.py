@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 RESAMPLES = 5000
+OVER = "over"
+"""Says in a summary what a p-value is over that is not of users or examples."""
 
 
 def paired_bootstrap(ours: np.ndarray, theirs: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> float:

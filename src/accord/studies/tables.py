@@ -6,7 +6,7 @@ import csv
 import io
 from typing import Any
 
-from accord.studies.compare import OVER
+from accord.studies.significance import OVER
 
 SIGNIFICANT = 0.05
 OVER_SEEDS = "‡"
