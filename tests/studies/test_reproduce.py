@@ -112,14 +112,26 @@ def beside_cleanlab() -> Declared:
     return replace(study, parts=(part,), views=views)
 
 
-def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path) -> None:
+def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cleanlab")
     page = shown(beside_cleanlab(), tmp_path, tmp_path / "out", seeds=1)
     quality, found = page.split("## digits: the noise found")
     assert "| cleanlab |" not in quality
     assert "| cleanlab | 0." in found
     (cell,) = (tmp_path / "out" / "digits-40" / "cells").glob("mlp-cleanlab*.json")
-    assert json.loads(cell.read_text())["settings"]["method"] == "normal"
+    alone = json.loads(cell.read_text())
+    assert alone["settings"]["method"] == "normal"
+    together: list[int] = []
+
+    def counted(classifiers: Any, *given: Any, **more: Any) -> Any:
+        together.append(len(classifiers))
+        return fitting.fit_together(classifiers, *given, **more)
+
+    monkeypatch.setattr(labels, "fit_together", counted)
+    shown(beside_cleanlab(), tmp_path, tmp_path / "two", seeds=2, wanted=lambda _, method: method == "cleanlab")
+    assert together == [10], "the folds of two seeds, at once"
+    with_another = json.loads((tmp_path / "two" / "digits-40" / "cells" / cell.name).read_text())
+    assert with_another["detection"] == pytest.approx(alone["detection"], abs=1e-3)
 
 
 def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:

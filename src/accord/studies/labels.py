@@ -94,16 +94,15 @@ class LabelComparison(Study):
 
     def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
         """Those that can be trained as one stack, whatever their rows and noise; the others side by side."""
-        alone = [[job] for job in jobs if job.cell.method == CLEANLAB]
-        parts: dict[str, list[Job]] = {}
+        parts: dict[tuple[bool, str], list[Job]] = {}
         for job in sorted(jobs, key=lambda job: job.cell.seed):  # those of one seed may share a prior
-            if job.cell.method != CLEANLAB:
-                parts.setdefault(job.study.stack_words(job.cell) or "", []).append(job)
-        return [
-            part
-            for words, own in parts.items()
-            for part in batched(own, self._at_once(*own[0].cell[:2]) if words else beside(self._device()))
-        ] + alone
+            key = job.cell.method == CLEANLAB, job.study.stack_words(job.cell) or ""
+            parts.setdefault(key, []).append(job)
+        made = []
+        for (in_folds, words), own in parts.items():
+            many = self._at_once(*own[0].cell[:2]) if words else beside(self._device())
+            made += batched(own, max(1, many // FOLDS) if in_folds else many)
+        return made
 
     def _device(self) -> torch.device:
         return resolve_device(make_classifier_settings(self.settings_of(self.models[0], "normal", 0)).device)
@@ -119,7 +118,7 @@ class LabelComparison(Study):
 
     def _at_once(self, model: str, method: str) -> int:
         settings = make_classifier_settings(self.settings_of(model, method, 0))
-        own = len(self.X) if method in USES_CLEAN_LABELS else 0
+        own = len(self.X) if method in (*USES_CLEAN_LABELS, CLEANLAB) else 0
         return at_once(settings, np.shape(self.X)[1:], len(np.unique(self.y)), own)
 
     def validate(
@@ -159,8 +158,7 @@ class LabelComparison(Study):
         apart: dict[Any, _Apart] = {}
         materials = [job.study._materials(job.cell, apart) for job in jobs]
         if jobs[0].cell.method == CLEANLAB:  # a group of its own
-            for job, own, hook in zip(jobs, materials, hooks, strict=True):
-                keep(job, job.study._found_by_cleanlab(job.cell, own, hook, unfinished))
+            _find_by_cleanlab(jobs, materials, hooks, keep, unfinished)
             return
         classifiers = [Classifier(**job.study.settings_of(*job.cell)) for job in jobs]
 
@@ -221,36 +219,6 @@ class LabelComparison(Study):
             result["also"] = {name: LABELS[name](clf, *given, path) for name in self.also}
         return result
 
-    def _found_by_cleanlab(
-        self, cell: Cell, materials: _Materials, hook: Hook | None, unfinished: Checkpoints | None
-    ) -> dict[str, Any]:
-        """How well cleanlab finds the changed labels, by five networks that saw four fifths of them each."""
-        from cleanlab.rank import get_label_quality_scores  # pyright: ignore[reportMissingImports]
-        from sklearn.model_selection import StratifiedKFold
-
-        inputs, labels, noisy = materials.inputs, materials.labels, materials.noisy
-        assert noisy is not None  # as `check` has seen
-        given = np.unique(labels, return_inverse=True)[1]
-        folds = list(StratifiedKFold(FOLDS, shuffle=True, random_state=cell.seed).split(given, given))
-        fitted = fit_together(
-            [Classifier(**self.settings_of(*cell)) for _ in folds],
-            [inputs[train] for train, _ in folds],
-            [labels[train] for train, _ in folds],
-            hooks=[hook] + [None] * (FOLDS - 1),
-            checkpoints=unfinished,
-        )
-        probabilities = np.zeros((len(given), len(fitted[0].classes_)))
-        for fold, (_, held) in zip(fitted, folds, strict=True):
-            probabilities[held] = fold.predict_proba(inputs[held])
-        quality = np.asarray(get_label_quality_scores(given, probabilities))
-        detection = detection_metrics(quality, noisy.is_noise, "label")
-        return self.facts(fitted[0], _selection(fitted[0]), False) | {
-            "noise": noisy.notes(),
-            "seconds": sum(fold.metrics_["train_seconds"] for fold in fitted),
-            "detection": detection,
-            "metrics": {FOUND: detection["roc_auc"]},
-        }
-
 
 class _Apart(NamedTuple):
     """Examples taken out before noise is added, with their labels; the others, and which these are."""
@@ -275,3 +243,54 @@ def _selection(clf: Classifier) -> str:
     if clf.settings.restore == "last" or not clf.settings.valid_share:
         return "none, the last epoch"
     return "best epoch by accuracy on held-out examples with the labels they have"
+
+
+def _find_by_cleanlab(
+    jobs: Sequence[Job],
+    materials: Sequence[_Materials],
+    hooks: Sequence[Hook | None],
+    keep: Keep,
+    unfinished: Checkpoints | None,
+) -> None:
+    """How well cleanlab finds the changed labels, by five networks that saw four fifths of them each."""
+    from cleanlab.rank import get_label_quality_scores  # pyright: ignore[reportMissingImports]
+    from sklearn.model_selection import StratifiedKFold
+
+    given = [np.unique(own.labels, return_inverse=True)[1] for own in materials]
+    folds: list[tuple[int, np.ndarray, np.ndarray]] = []  # whose, trained on, held out
+    for which, (job, labels) in enumerate(zip(jobs, given, strict=True)):
+        parts = StratifiedKFold(FOLDS, shuffle=True, random_state=job.cell.seed).split(labels, labels)
+        folds += [(which, train, held) for train, held in parts]
+    classifiers = [Classifier(**jobs[which].study.settings_of(*jobs[which].cell)) for which, *_ in folds]
+    probabilities = [np.full((len(labels), labels.max() + 1), nan) for labels in given]
+
+    def fitted(k: int) -> None:
+        which, _, held = folds[k]
+        job, own, found = jobs[which], materials[which], probabilities[which]
+        found[held] = classifiers[k].predict_proba(own.inputs[held])
+        if np.isnan(found).any():
+            return
+        assert own.noisy is not None  # as `check` has seen
+        detection = detection_metrics(
+            np.asarray(get_label_quality_scores(given[which], found)), own.noisy.is_noise, "label"
+        )
+        own_folds = classifiers[which * FOLDS :][:FOLDS]
+        keep(
+            job,
+            job.study.facts(own_folds[0], _selection(own_folds[0]), False)
+            | {
+                "noise": own.noisy.notes(),
+                "seconds": sum(fold.metrics_["train_seconds"] for fold in own_folds),
+                "detection": detection,
+                "metrics": {FOUND: detection["roc_auc"]},
+            },
+        )
+
+    fit_together(
+        classifiers,
+        [materials[which].inputs[train] for which, train, _ in folds],
+        [materials[which].labels[train] for which, train, _ in folds],
+        hooks=[hooks[which] if k % FOLDS == 0 else None for k, (which, *_) in enumerate(folds)],
+        fitted=fitted,
+        checkpoints=unfinished,
+    )
