@@ -135,6 +135,16 @@ def test_watched_examples_decide_nothing() -> None:
     assert "watched" in watched.history_[0]
 
 
+def test_an_ensemble_is_watched_as_it_was_after_its_last_epochs() -> None:
+    X, y = blobs()
+    given = add_noise(y, 3, 0.6, seed=0).labels
+    settings: dict[str, Any] = {**QUICK, "method": "ensemble", "epochs": 12, "learning_rate": 0.3}
+    best, last = (Classifier(**settings, restore=kept).fit(X, given, watch=(X, y)) for kept in ("best", "last"))
+    assert best.history_[-1]["watched_together"] == {"accuracy": pytest.approx(last.score(X, y))}
+    assert best.score(X, y) > last.score(X, y), "else there is nothing to tell apart"
+    assert np.array_equal(best.predict_proba(X), Classifier(**settings).fit(X, given).predict_proba(X))
+
+
 def test_the_noise_matrix_is_learned(digits: Any) -> None:
     images, *_ = digits
     truth = load_digits().target[:1200]

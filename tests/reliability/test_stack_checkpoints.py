@@ -128,7 +128,8 @@ def test_a_stack_of_classifiers_goes_on(method: str, epochs: int, device: str, t
 
     def fit(last: Any = None, place: Path | None = None) -> list[Classifier]:
         runs = [Classifier(**more, learning_rate=rate, seed=k) for k, rate in enumerate((1e-6, 3e-3, 1e-3))]
-        return fit_together(runs, [X] * 3, [y] * 3, clean=clean, hooks=[None, None, last], checkpoints=place)
+        more_of = {"clean": clean, "hooks": [None, None, last], "checkpoints": place, "watch": (X, y)}
+        return fit_together(runs, [X] * 3, [y] * 3, **more_of)
 
     whole = fit()
     with pytest.raises(Killed):

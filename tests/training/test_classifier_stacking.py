@@ -66,6 +66,8 @@ def test_a_classifier_in_a_stack_is_the_one_alone(method: str, more: dict[str, A
         for ours, theirs in zip(clf.history_, alone.history_, strict=True):
             assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
             assert ours["watched"]["accuracy"] == pytest.approx(theirs["watched"]["accuracy"], abs=0.01)
+        together = [one.history_[-1].get("watched_together") for one in (clf, alone)]
+        assert together == ([pytest.approx(together[1], abs=0.01)] * 2 if method == "ensemble" else [None, None])
         assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=1e-4)
         assert np.allclose(clf.predict_proba(X), alone.predict_proba(X), atol=1e-3)
         assert np.allclose(clf.label_quality_, alone.label_quality_, atol=1e-3)

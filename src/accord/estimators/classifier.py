@@ -32,7 +32,7 @@ from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.label_issues import judge
 from accord.estimators.limits import require_memory
 from accord.estimators.measuring import as_bool
-from accord.estimators.networks import Networks, probabilities
+from accord.estimators.networks import Networks, Trained, probabilities
 from accord.estimators.settings import with_settings_in_signature
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.models.vision import SMALLEST
@@ -138,9 +138,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         ``resident`` is the same examples on the device already, shared by several runs.
         """
         settings, taken = self.settings, self.prepare(X, y, clean=clean, watch=watch, resident=resident)
-        method = settings.make_method(len(self.classes_), self._auxiliary(), taken.trusted)
-        self._phases = method.phases(taken.build)
         valid, watched = taken.valid, taken.watched
+        method = settings.make_method(
+            len(self.classes_), self._auxiliary(), taken.trusted, keep_last=watched is not None
+        )
+        self._phases, self._watched = method.phases(taken.build), watched
         known = (
             self._device.type,
             settings.model_dump_json(),
@@ -252,14 +254,17 @@ class Classifier(ClassifierMixin, BaseEstimator):
             )
         return self._data(values, labels, torch.arange(len(labels), device=self._device))
 
-    def finish(self, history: list[EpochRecord], networks: dict[str, nn.Module] | None = None) -> None:
+    def finish(self, history: list[EpochRecord], trained: Trained | None = None) -> None:
         """Keep what was learned and judge every given label; by default by the networks of `start`."""
         self.history_ = history
-        if networks is None:
-            networks = {role: phase.networks[role] for phase in self._phases for role in phase.kept}
-            del self._phases
-        self.networks_ = {role: network for role, network in networks.items() if role != "prior"}
+        if trained is None:
+            trained = Trained.by(self._phases, self._watched)
+            del self._phases, self._watched
+        self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
         method = self.settings.make_method(len(self.classes_), self._auxiliary())
+        if trained.last and trained.watched is not None:
+            answers = accuracy(method.target(trained.last).eval(), trained.watched)
+            history[-1]["watched_together"] = {name: float(value) for name, value in answers.items()}
         judged = judge(method, self.networks_, self._whole.in_order, len(self.classes_))
         self.label_quality_, self.predicted_ = judged.quality, judged.predicted
         self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix

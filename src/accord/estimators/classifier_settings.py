@@ -106,7 +106,12 @@ class ClassifierSettings(BaseModel):
         )
 
     def make_method(
-        self, classes: int, auxiliary: str, clean: Any = None, denoising: TwoStage | None = None
+        self,
+        classes: int,
+        auxiliary: str,
+        clean: Any = None,
+        denoising: TwoStage | None = None,
+        keep_last: bool = False,
     ) -> Method:
         """``denoising`` takes the place of the settings' own, as of a stack's."""
         settings = ClassifierMethodSettings(
@@ -116,6 +121,7 @@ class ClassifierSettings(BaseModel):
             round_epochs=max(1, round(self.epochs / self.rounds)),
             weight_rate=self.weight_rate,
             clean=clean,
+            keep_last=keep_last,
         )
         return make_classifier_method(self.method, settings)
 

@@ -20,6 +20,7 @@ from accord.estimators.classifier import TABLE_ADVICE, Classifier, Prepared
 from accord.estimators.classifier_settings import ClassifierSettings
 from accord.estimators.examples import as_images, is_table, on_device, refused
 from accord.estimators.limits import free_memory
+from accord.estimators.networks import Trained
 from accord.estimators.stacking import SHARE, StackError, batched, once
 from accord.methods.denoising import PerRun
 from accord.models.stack import Stack
@@ -264,6 +265,7 @@ def _fit_stacked(
         model,
         StackedLabels(on_shared_inputs(trusted)) if trusted else None,
         replace(first.denoising(size), **settings),
+        keep_last=watch is not None,
     )
     phases = method.phases(build)
     changing = [value for value in settings.values() if isinstance(value, PerRun)]
@@ -272,12 +274,11 @@ def _fit_stacked(
     others = [*(given for k in part for given in clean[k] or ()), *(watch or ())]
     kept_in = checkpoint_of(checkpoints, *known, *once(shared + [(one, np.asarray(one)) for one in others]))
     train_stacked(phases, stacks, changing, runs, Labels(), kept_in)
-    kept: dict[str, Any] = {role: phase.networks[role] for phase in phases for role in phase.kept}
     for place, (k, clf, run) in enumerate(zip(part, own, runs, strict=True)):
         try:
             if run.error is not None:
                 raise run.error
-            clf.finish(run.history, {role: one.everyone[place] for role, one in kept.items()})
+            clf.finish(run.history, Trained.by(phases, run.watched, place))
             fitted(k)
         except AccordError as error:  # the others are kept
             errors[k] = error

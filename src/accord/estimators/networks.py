@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
 
+from accord.data.labelled import LabelledData
 from accord.errors import SettingError, first_line, nearest
+from accord.methods import Phase
 from accord.models import CLASSIFIERS, FeatureModel, NoiseModel, Wrapped
 from accord.models.weight_net import WeightNet
 from accord.training import seeded
@@ -123,3 +126,23 @@ def probabilities(network: nn.Module, batches: Any) -> Tensor:
     """P(class) of every example, a block at a time."""
     with torch.no_grad():
         return torch.cat([torch.softmax(batch.logits(network), 1) for batch in batches])
+
+
+class Trained(NamedTuple):
+    """What a training leaves behind."""
+
+    kept: dict[str, nn.Module]
+    last: dict[str, nn.Module]
+    """As they were after the last epoch, of a method with several networks that answer together."""
+    watched: LabelledData | None
+    """Further examples that these are asked about."""
+
+    @classmethod
+    def by(cls, phases: Sequence[Phase], watched: LabelledData | None, place: int | None = None) -> Self:
+        """Of a stack, the networks at a place."""
+
+        def own(network: Any) -> nn.Module:
+            return network if place is None else network.everyone[place]
+
+        kept = {role: own(phase.networks[role]) for phase in phases for role in phase.kept}
+        return cls(kept, {role: own(one) for phase in phases for role, one in phase.last.items()}, watched)

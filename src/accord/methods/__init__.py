@@ -60,11 +60,13 @@ class ClassifierMethodSettings:
     weight_rate: float = 1e-3
     clean: Any = None
     """Examples with trusted labels, for MW-Net alone."""
+    keep_last: bool = False
+    """Whether an ensemble keeps its networks of the last epochs too."""
 
 
 CLASSIFIER_METHODS: dict[str, Callable[[ClassifierMethodSettings], Method]] = {
     "normal": lambda s: Normal(multiclass),
-    "ensemble": lambda s: Ensemble(multiclass),
+    "ensemble": lambda s: Ensemble(multiclass, s.keep_last),
     "mw-net": lambda s: MWNet(multiclass, s.clean, s.weight_rate),
     "itlm": lambda s: ITLM(multiclass, s.keep_share, s.round_epochs),
     "deca": lambda s: DeCA(multiclass, s.denoising, s.auxiliary),

@@ -7,7 +7,7 @@ which loss, and which of them is the target that validation watches; the trainin
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -120,6 +120,8 @@ class Phase:
     """Whether runs of one seed, rate, L2 factor and data go through it alike, whatever their other settings."""
     memory: Memory | None = None
     """What it remembers from step to step beside its networks, for checkpoints."""
+    last: dict[str, nn.Module] = field(default_factory=dict)
+    """By role, networks that are given the weights of the last epoch when others are put back."""
 
 
 def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -39,9 +39,12 @@ class Ensemble:
     """The paper's ensemble baseline."""
 
     objective: Objective = binary
+    keep_last: bool = False
+    """Whether the networks of the last epochs are kept beside the best."""
 
     def phases(self, build: Build) -> list[Phase]:
-        return [normal_phase(role, role, build(role), self.objective) for role in MEMBERS]
+        phases = [normal_phase(role, role, build(role), self.objective) for role in MEMBERS]
+        return [replace(one, last={one.target: build(one.target)}) for one in phases] if self.keep_last else phases
 
     def target(self, networks: dict[str, nn.Module]) -> nn.Module:
         return Members([networks[role] for role in MEMBERS], self.objective)

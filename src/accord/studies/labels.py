@@ -209,8 +209,8 @@ class LabelComparison(Study):
             with whole_file(path) as draft:
                 parquet.write_table(pa.table({"right": right}), draft)
             result["metrics"] |= {"accuracy": float(right.mean())}
-            if "watched" in last and clf.settings.method != "ensemble":
-                result["metrics"]["last accuracy"] = last["watched"]["accuracy"]
+            if "watched" in last:
+                result["metrics"]["last accuracy"] = last.get("watched_together", last["watched"])["accuracy"]
         if materials.noisy is not None and 0 < materials.noisy.realised < 1:
             result["detection"] = clf.evaluate_issues(materials.noisy.is_noise)
             result["metrics"][FOUND] = result["detection"]["roc_auc"]

@@ -224,7 +224,7 @@ class Keeper:
         return {
             f"{phase.name}/{role}/{name}": tensor
             for phase in self.phases[: self.phase]
-            for role, network in phase.networks.items()
+            for role, network in (*phase.networks.items(), *((f"last {role}", n) for role, n in phase.last.items()))
             for name, tensor in network.state_dict().items()
         }
 

@@ -194,6 +194,8 @@ class Trainer:
 
     def finalize(self) -> None:
         """Put the best weights back, and let go of gradients and optimiser state."""
+        for role, network in self.phase.last.items():
+            network.load_state_dict(self.phase.networks[role].state_dict())
         for role, saved in self._best_weights.items():
             for current, best in zip(self._kept_weights()[role], saved, strict=True):
                 current.copy_(best)
@@ -201,8 +203,7 @@ class Trainer:
         self.stepper.release()
         self.optimiser.release()
         self.data.finish_phase()
-        for network in self.phase.networks.values():
-            network.requires_grad_(False).eval()
+        rest(self.phase)
 
     # -- checkpoints -----------------------------------------------------------------------------------
 
@@ -255,6 +256,12 @@ class Trainer:
         return {role: list(self.phase.networks[role].state_dict().values()) for role in self.phase.kept}
 
 
+def rest(phase: Phase) -> None:
+    """Its networks learn no more."""
+    for network in (*phase.networks.values(), *phase.last.values()):
+        network.requires_grad_(False).eval()
+
+
 def diverged(loss: float, sound: bool, epoch: int, phase: str, options: TrainingOptions) -> AccordError | None:
     """What to tell of a run whose loss or weights are no numbers any more; None where all is well."""
     if math.isfinite(loss) and sound:
@@ -296,8 +303,7 @@ def training(
     keeper = Keeper(phases, checkpoint)
     for number, phase in enumerate(phases, 1):
         if number < keeper.phase:
-            for network in phase.networks.values():
-                network.requires_grad_(False).eval()
+            rest(phase)
             continue
         yield from _phase(phase, (number, len(phases)), data, options, validate, watch, keeper)
     return keeper.history

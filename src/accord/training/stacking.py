@@ -154,8 +154,8 @@ def _groups(runs: Sequence[StackedRun], world: World) -> list[list[int]]:
 @torch.no_grad()
 def _hand_on(phase: Phase, groups: Sequence[Sequence[int]]) -> None:
     """What one run of each group has learnt goes to the others."""
-    networks: Any = phase.networks
-    for network in networks.values():
+    networks: Any = (*phase.networks.values(), *phase.last.values())
+    for network in networks:
         for place, *others in groups:
             learnt = network.everyone[place].state_dict() if others else {}
             for other in others:
@@ -254,13 +254,16 @@ class _Phase:
         metrics = self._measured("task")
         watched = self._measured("watched")
         seconds = (trained - started) / going, (time.perf_counter() - trained) / going
+        open_ = [place for place, run in enumerate(self.runs) if not run.stopped]
         better = [
             place
-            for place, run in enumerate(self.runs)
-            if not run.stopped
-            and self._close_epoch(run, losses[place], sound[place], metrics[place], watched[place], seconds)
+            for place in open_
+            if self._close_epoch(
+                self.runs[place], losses[place], sound[place], metrics[place], watched[place], seconds
+            )
         ]
         self._remember(better)
+        self._keep_last([place for place in open_ if self.runs[place].stopped])
         empty = [place for place, run in enumerate(self.runs) if run.stopped]
         if len(empty) >= max(1, EMPTY_SHARE[self.device.type] * len(self.runs)):
             self._leave(empty)
@@ -351,6 +354,15 @@ class _Phase:
                 continue
             for old, new in zip(saved, current, strict=True):
                 old.index_copy_(0, rows, new.index_select(0, rows))
+
+    @torch.no_grad()
+    def _keep_last(self, places: list[int]) -> None:
+        """Hand the weights with which these runs end to the networks that keep them, where there are such."""
+        rows = torch.tensor(places, dtype=torch.int64, device=self.device)
+        last: Any = self.phase.last
+        for role, network in last.items():
+            for kept, current in zip(network.tensors(), self._tensors(role), strict=True):
+                kept.index_copy_(0, rows, current.index_select(0, rows))
 
     @torch.no_grad()
     def _leave(self, stopped: list[int]) -> None:
