@@ -242,7 +242,11 @@ def test_a_study_that_is_stopped_says_what_was_not_run(root: Path, tmp_path: Pat
     turns = iter([True, True, False, False, False, False, False, False, False])
     page = shown(study, root, tmp_path, seeds=1, watching=Watching(go_on=lambda: next(turns)))
     assert page.count("not run") > 4
-    assert "not run" not in shown(study, root, tmp_path, seeds=1)
+    page = shown(study, root, tmp_path, seeds=1)
+    assert "not run" not in page
+    assert "Not complete" not in page
+    page = shown(study, root, tmp_path, seeds=2, watching=Watching(go_on=lambda: False))
+    assert "Not complete: some rows have 1 of 2 seeds." in page
 
 
 def test_where_cells_do_not_say_their_machine_the_outcome_still_does(root: Path, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Pat
                 f"{number}-{view.kind}-{view.parts[0].replace(' ', '-')}" if view.parts else f"{number}-{view.kind}"
             )
             lines += [*VIEWS[view.kind](view, there, outcome, out, name), ""]
+            lines += _of_fewer_seeds([outcome["parts"][part.name] for part in there])
     path = out / "README.md"
     write_whole(path, "\n".join(lines).rstrip() + "\n")
     return path
@@ -65,6 +66,18 @@ def _facts(declared: Declared, outcome: dict[str, Any]) -> list[str]:
         cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({folder_of(part)}/{CELLS})"
         rows.append([part.name, data, found["search_budget"], str(found["seeds"]), cells, minutes, where])
     return [as_markdown(rows)]
+
+
+def _of_fewer_seeds(found: list[dict[str, Any]]) -> list[str]:
+    """A sentence where a mean stands for fewer seeds than were asked for."""
+    short = {
+        (row["seeds"], part["seeds"])
+        for part in found
+        for row in part["rows"]
+        if row["seeds"] in range(1, part["seeds"])
+    }
+    words = " or ".join(f"{done} of {planned}" for done, planned in sorted(short))
+    return [f"Not complete: some rows have {words} seeds.", ""] if short else []
 
 
 def cells_done(found: dict[str, Any]) -> int:
