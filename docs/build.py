@@ -5,7 +5,9 @@ Tests hold the pages to what they are made from.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 from accord.estimators import RecommenderSettings
 from accord.estimators.classifier_settings import ClassifierSettings
@@ -27,6 +29,13 @@ def settings_page() -> str:
             default = "by model or method" if field.default is None else f"`{field.default}`"
             lines.append(f"| `{name}` | {default} | {' '.join((field.description or '').split())} |")
     return "\n".join(lines) + "\n"
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Called for each page of the site: the cells of studies are in the repository, not in the site."""
+    if not page.file.src_uri.startswith("results/"):
+        return markdown
+    return re.sub(r"\[([^\]]+)\]\([^)]*/cells\)", r"\1", markdown)
 
 
 if __name__ == "__main__":
