@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -285,3 +286,94 @@ def test_a_log_file_gets_lines_of_progress(accord, sim: Path, tmp_path: Path, mo
     assert "denoising (2/2)  epoch 1/2  ndcg@20 0." in err
     monkeypatch.setattr("accord.cli.ui.LINE_SECONDS", 30.0)
     assert "epoch 1/2" not in accord("fit", sim / "log.parquet", "--out", tmp_path / "other", *FAST)[2]
+
+
+def everything(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def test_a_refused_fit_leaves_the_unfinished_run(accord, sim: Path, tmp_path: Path) -> None:
+    unfinished = tmp_path / "run.unfinished"
+    unfinished.mkdir()
+    (unfinished / "fit.json").write_text("{}")
+    (unfinished / "checkpoint.safetensors").write_bytes(b"hours of work")
+    code, _, err = accord("fit", tmp_path / "no.csv", "--out", tmp_path / "run", "--overwrite")
+    assert (code, "cannot be opened" in err) == (2, True)
+    assert (unfinished / "checkpoint.safetensors").read_bytes() == b"hours of work"
+    assert everything(tmp_path) == {
+        "run.unfinished",
+        "run.unfinished/fit.json",
+        "run.unfinished/checkpoint.safetensors",
+    }
+    assert accord("fit", sim / "log.parquet", "--out", tmp_path / "run", "--overwrite", *FAST)[0] == 0
+    assert not unfinished.exists()
+
+
+def test_set_reaches_every_setting(accord, sim: Path, tmp_path: Path) -> None:
+    more = ["--set", "method=normal", "--set", "seed=4", "--set", "model=mf"]
+    assert accord("fit", sim / "log.parquet", "--out", tmp_path / "run", *FAST, *more)[0] == 0
+    settings = json.loads((tmp_path / "run" / "config.json").read_text())["settings"]
+    assert (settings["method"], settings["seed"], settings["model"]) == ("normal", 4, "mf")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "recommend RUN --user u1 --out FILE/x.csv",
+        "recommend RUN --user u1 --out FOLDER.csv",
+        "audit RUN --out FILE/x.csv",
+        "fit LOG --out FILE/run",
+        "compare LOG --methods normal --seeds 1 --out FILE/x",
+        "tune LOG --trials 1 --out FILE/x",
+        "compare LOG --methods normal,oracle --seeds 1 --epochs 1 --out NEW/a/b",
+        "compare LOG --methods normal --seeds 1 --out RUN",
+        "tune LOG --trials 1 --out RUN",
+        "tune BAD --trials 1 --out NEW/a",
+        "fit BAD --out NEW/a/b",
+        "simulate --overwrite --out RUN",
+        "fit LOG --overwrite --out SIM",
+        "demo --out OTHER",
+    ],
+)
+def test_what_cannot_be_is_one_sentence_and_changes_nothing(
+    words: str, accord, sim: Path, run_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").write_text("")
+    (tmp_path / "bad.csv").write_text("user;item\n1;2\n")
+    places = {"RUN": run_folder, "LOG": sim / "log.parquet", "SIM": sim, "BAD": tmp_path / "bad.csv"}
+    places |= {"FILE": tmp_path / "file", "FOLDER": tmp_path / "folder", "NEW": tmp_path / "new"}
+    places |= {"OTHER": tmp_path / "other"}
+    for name, path in places.items():
+        words = words.replace(name, str(path))
+    before = everything(tmp_path), everything(run_folder), everything(sim)
+    code, _, err = accord(*words.split())
+    assert code == 2
+    (said,) = err.strip().splitlines()
+    assert said.startswith("accord: ")
+    assert (everything(tmp_path), everything(run_folder), everything(sim)) == before
+
+
+def test_a_cleaned_log_without_a_header_has_none(accord, tmp_path: Path) -> None:
+    log = tmp_path / "log.tsv"
+    log.write_text("".join(f"{u}\t{i}\n" for u in range(1, 30) for i in range(1, 12) if (u * i) % 3))
+    assert accord("fit", log, "--out", tmp_path / "run", *FAST)[0] == 0
+    assert accord("audit", tmp_path / "run", "--write-clean", tmp_path / "clean.tsv")[0] == 0
+    rows = (tmp_path / "clean.tsv").read_text().splitlines()
+    assert set(rows) < set(log.read_text().splitlines())
+
+
+def test_the_line_that_trains_the_winner_can_be_typed(accord, sim: Path, tmp_path: Path) -> None:
+    log = parquet.read_table(sim / "log.parquet").rename_columns(["the visitor", "sku", "when"])
+    parquet.write_table(log, tmp_path / "my log.parquet")
+    columns = ["--user", "the visitor", "--item", "sku", "--time", "when"]
+    words = ["tune", tmp_path / "my log.parquet", "--method", "normal", "--trials", "1", "--out", tmp_path / "s"]
+    code, out, err = accord(*words, *columns, *FAST)
+    assert code == 0, err
+    (line,) = [line for line in out.splitlines() if line.startswith("accord fit")]
+    _, *typed = shlex.split(line)
+    typed[typed.index("run")] = str(tmp_path / "run")
+    assert accord(*typed)[0] == 0
+    assert (tmp_path / "run" / "config.json").is_file()

@@ -41,7 +41,7 @@ def test_integers_of_nineteen_digits_are_found_as_text() -> None:
     assert codes.tolist() == [0, 1, 2, 3]
     assert ids.find([str(value) for value in large]).tolist() == [0, 1, 2, 3]
     assert ids.find([str(2**63), str(-(2**64)), "05", "+5"]).tolist() == [-1, -1, -1, -1]
-    written = encode(pa.chunked_array([pa.array([str(2**62), "7"])]), "user", "log", "user")[1]
+    written = encode(pa.chunked_array([pa.array([str(2**62), "7"])]), "user", "log", "user", from_text=True)[1]
     assert pa.types.is_integer(written.values.type)
     beyond = encode(pa.chunked_array([pa.array([str(2**63), "7"])]), "user", "log", "user")[1]
     assert pa.types.is_string(beyond.values.type)

@@ -142,3 +142,42 @@ def test_parquet_of_more_rows_than_memory_is_refused_unread(
     monkeypatch.setattr(pa.parquet.ParquetFile, "read", lambda *words: pytest.fail("it was read"))
     with pytest.raises(DataError, match="1,000,000 rows, which need 16.0 MB"):
         load_clicks(path)
+
+
+def test_strings_of_digits_stay_strings_where_a_table_says_so(tmp_path: Path) -> None:
+    """A CSV file knows strings alone, so integers are recognised there."""
+    typed = pd.DataFrame({"user": ["1", "2", "1"], "item": ["7", "8", "8"]})
+    assert pairs(typed) == {("1", "7"), ("2", "8"), ("1", "8")}
+    assert pairs(write(tmp_path / "log.csv", "user,item\n1,7\n2,8\n1,8\n")) == {(1, 7), (2, 8), (1, 8)}
+
+
+@pytest.mark.parametrize("word", ["2024-01-04T10:00:00Z", "2024-01-04T12:00:00+02:00", "2024-01-04 10:00:00"])
+@pytest.mark.parametrize("finer", ["", ".123456789"])
+def test_times_with_a_zone_and_finer_than_a_microsecond(word: str, finer: str, tmp_path: Path) -> None:
+    word = word.replace(":00:00", f":00:00{finer}", 1)
+    clicks = load_clicks(write(tmp_path / "log.csv", f"user,item,ts\na,x,{word}\nb,y,{word}\n"))
+    expected = pd.Timestamp("2024-01-04 10:00").value // 1000 + (123456 if finer else 0)
+    assert clicks.times is not None
+    assert clicks.times.tolist() == [expected] * 2
+    assert str(clicks.to_table()["ts"].type) == ("timestamp[us]" if " " in word else "timestamp[us, tz=UTC]")
+
+
+def test_a_missing_time_is_named_by_its_row(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", "user,item,ts\na,x,3\nb,y,\n")
+    with pytest.raises(DataError, match="1 missing times in column 'ts' of .* \\(the first in data row 2\\)"):
+        load_clicks(log)
+
+
+def test_the_time_is_a_column_of_its_own(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.csv", "user,item\na,x\nb,y\n")
+    with pytest.raises(DataError, match="Column 'user' .* cannot be the time as well"):
+        load_clicks(log, time="user")
+
+
+def test_ids_of_odd_types_are_refused_with_advice() -> None:
+    uuids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), bytes(range(16))], pa.binary(16)))
+    with pytest.raises(DataError, match="turn it into strings"):
+        load_clicks(pa.table({"user": uuids, "item": ["x", "y"]}))
+    hashes = pa.array([2**63 + 1, 2**63 + 2], pa.uint64())
+    with pytest.raises(DataError, match="turn it into strings"):
+        load_clicks(pa.table({"user": hashes, "item": ["x", "y"]}))

@@ -322,3 +322,59 @@ def test_networks_on_a_gpu_rank_and_judge_as_on_the_cpu(model: str, cold: str, m
     assert here.users.equals(there.users)
     assert there.means() == pytest.approx(here.means(), abs=5e-3)  # scores that are near may change places
     assert rec.evaluate(made.truth()) == here.means()  # nothing stayed behind
+
+
+def test_a_failed_fit_leaves_the_old_one(made: Simulation) -> None:
+    rec = Recommender(**QUICK).fit(made.log())
+    before = rec.recommend("u1", k=3)
+    other = pa.table({"user": ["v1", "v1", "v2"], "item": ["a", "b", "a"]})
+    with pytest.raises(DataError, match="validation"):
+        rec.fit(other, valid=pa.table({"user": ["nobody"], "item": ["a"]}))
+
+    def stop(progress: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rec.fit(other, hook=stop)
+    assert rec.recommend("u1", k=3) == before
+    with pytest.raises(UnknownIdError):
+        rec.recommend("v1")
+    fresh = Recommender(**QUICK)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.fit(made.log(), hook=stop)
+    with pytest.raises(AccordError, match="not trained"):
+        fresh.recommend("u1")
+
+
+def test_only_a_run_of_its_own_kind_is_replaced(made: Simulation, tmp_path: Path) -> None:
+    rec = Recommender(**QUICK).fit(made.log())
+    foreign = tmp_path / "model"
+    foreign.mkdir()
+    (foreign / "config.json").write_text('{"model_type": "bert"}')
+    (foreign / "thesis.txt").write_text("years of work")
+    with pytest.raises(DataError, match="no run folder, so it is left alone"):
+        rec.save(foreign)
+    assert (foreign / "thesis.txt").read_text() == "years of work"
+    (foreign / "config.json").write_text('{"kind": "classifier", "format": 1}')
+    with pytest.raises(DataError, match="holds a classifier, not a recommender"):
+        rec.save(foreign)
+    rec.save(tmp_path / "run")
+    rec.save(tmp_path / "run")
+    assert len({path.stat().st_mode for path in (tmp_path / "run").iterdir()}) == 1, "others can read all of it"
+
+
+def test_pairs_may_be_called_as_the_log_called_them(made: Simulation) -> None:
+    names = ["visitor", "sku", "when"]
+    log = made.log().rename_columns(names)
+    rec = Recommender(**QUICK).fit(log, user="visitor", item="sku", time="when")
+    truth = made.truth().rename_columns([*names[:2], *made.truth().column_names[2:]])
+    assert rec.evaluate(truth) == rec.evaluate(made.truth())
+    noise = made.clicks()
+    renamed = noise.rename_columns(
+        [dict(zip(["user", "item"], names, strict=False)).get(n, n) for n in noise.column_names]
+    )
+    assert rec.evaluate_issues(renamed) == rec.evaluate_issues(noise)
+    again = Recommender(**QUICK).fit(
+        log.slice(0, 4000), user="visitor", item="sku", time="when", valid=log.slice(4000)
+    )
+    assert again.notes_["split"] == "a validation file"

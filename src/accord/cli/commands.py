@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.cli import output, ui
+from accord.cli.places import nothing_left, refuse_run_folder
 from accord.cli.unfinished import Keeping
 from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import DATA_SETS, FOLDER_VARIABLE, DataSet, data_root, find_data_set
@@ -18,15 +19,16 @@ from accord.data.fetching import fetch
 from accord.data.image_fetching import fetch_images
 from accord.data.image_sets import IMAGE_SETS, ImageSet
 from accord.data.simulator import Simulation, SimulatorSettings, simulate
-from accord.errors import AccordError, DataError, SettingError
+from accord.errors import DataError, SettingError
 from accord.estimators import Recommender, make_settings
-from accord.estimators.run_folder import CONFIG, REPORT, check_free, new_folder, write_json
+from accord.estimators.run_folder import CONFIG, REPORT, check_free, kind_of, new_folder, write_json
 from accord.files import write_whole
 from accord.report import write_comparison_plot, write_comparison_report, write_run_report
 from accord.studies import Comparison, Study, compare
 from accord.studies.tables import as_csv, as_markdown, comparison_rows, detection_rows
 
 DEMO_METHODS = ("normal", "deca", "deca-p")
+SIMULATION = "simulation"
 DIGITS_METHODS, DIGITS_NOISE = ("normal", "deca-p"), 0.4
 DEMO_SETTINGS: dict[str, Any] = {}
 """The demo shows the defaults."""
@@ -37,7 +39,7 @@ def run_simulate(values: dict[str, Any], out: Path, overwrite: bool) -> None:
         settings = SimulatorSettings(**values)
     except ValueError as error:
         raise SettingError(f"The simulation cannot be made: {_first_reason(error)}.") from error
-    check_free(out, overwrite=overwrite)
+    check_free(out, SIMULATION, overwrite=overwrite)
     with ui.bar() as progress:
         task = progress.add_task("drawing clicks", total=1.0, note="")
         made = simulate(settings, lambda done: progress.update(task, completed=done))
@@ -49,10 +51,10 @@ def run_simulate(values: dict[str, Any], out: Path, overwrite: bool) -> None:
 
 
 def _write_simulation(made: Simulation, out: Path, overwrite: bool) -> None:
-    with new_folder(out, overwrite=overwrite) as draft:
+    with new_folder(out, SIMULATION, overwrite=overwrite) as draft:
         for name, table in (("log", made.log()), ("truth", made.truth()), ("clicks", made.clicks())):
             parquet.write_table(table, draft / f"{name}.parquet")
-        config = {"kind": "simulation", "noise_share": made.noise_share, "settings": made.settings.model_dump()}
+        config = {"kind": SIMULATION, "noise_share": made.noise_share, "settings": made.settings.model_dump()}
         write_json(draft / CONFIG, config)
 
 
@@ -68,7 +70,7 @@ def run_fit(
     settings = make_settings(values)  # before the place is checked or a row is read
     source, valid, known = _log_and_validation(log, valid)
     pa.set_memory_pool(pa.system_memory_pool())  # gives back what reading took before training needs it
-    check_free(out, overwrite=overwrite)
+    check_free(out, "recommender", overwrite=overwrite)
     rec = Recommender(**settings.model_dump())
     with (keeping or Keeping()).on(out, overwrite) as checkpoint:
         with ui.bar() as progress:
@@ -201,22 +203,18 @@ def click_study(
 
 def compare_and_show(study: Study, out: Path) -> None:
     study.check()
-    made_now = not out.exists()
-    try:
-        with ui.bar() as progress:
-            whole = progress.add_task("comparison", total=study.seeds * len(study.rows()), note="")
+    refuse_run_folder(out)
+    with nothing_left(out, lambda: any(out.glob("cells/*.json")) or (out / "tune").exists()), ui.bar() as progress:
+        whole = progress.add_task("comparison", total=study.seeds * len(study.rows()), note="")
 
-            trainings = ui.Trainings(progress)
+        trainings = ui.Trainings(progress)
 
-            def start(row: str, seed: int, number: int, of: int) -> Any:
-                if not trainings.expects_more:
-                    progress.update(whole, completed=number - 1, note=f"run {number}/{of}")
-                return trainings.hook(f"{row}, seed {seed}: ")
+        def start(row: str, seed: int, number: int, of: int) -> Any:
+            if not trainings.expects_more:
+                progress.update(whole, completed=number - 1, note=f"run {number}/{of}")
+            return trainings.hook(f"{row}, seed {seed}: ")
 
-            summary = compare(study, out, start)
-    except AccordError:
-        _remove_if_empty(out, made_now)
-        raise
+        summary = compare(study, out, start)
     _write_comparison(summary, out)
     ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {study.seeds} seeds, mean ± std")
     if detection_rows(summary):
@@ -303,14 +301,6 @@ def run_data_get(name: str, root: Path, way: str) -> None:
     ui.say(f"{entry.title} is in {root / entry.folder}; set {FOLDER_VARIABLE}={root}")
 
 
-def _remove_if_empty(out: Path, made_now: bool) -> None:
-    """A comparison that could not begin leaves nothing behind."""
-    cells = out / "cells"
-    if made_now and cells.is_dir() and not any(cells.iterdir()):
-        cells.rmdir()
-        out.rmdir()
-
-
 def run_report(run: Path) -> None:
     with ui.busy("writing the report"):
         rec = Recommender.load(run)
@@ -319,12 +309,14 @@ def run_report(run: Path) -> None:
 
 
 def run_demo(out: Path) -> None:
-    settings = SimulatorSettings()
+    settings, sim = SimulatorSettings(), out / "sim"
+    others = out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir())
+    if others and kind_of(sim) != SIMULATION:
+        raise DataError(f"'{out}' holds other things than an earlier demo; choose another place with --out.")
     ui.say(
         f"Simulating {settings.interactions} clicks of {settings.users} users, {settings.noise:.0%} of them noise, "
         f"then training {', '.join(DEMO_METHODS)} over 3 seeds."
     )
-    sim = out / "sim"
     if not (sim / CONFIG).is_file():
         _write_simulation(simulate(settings), sim, overwrite=True)
     truths = [sim / "truth.parquet", sim / "clicks.parquet"]

@@ -36,8 +36,8 @@ def go_on(out: Path, seconds: float) -> None:
 
 
 def _fit(typed: dict[str, Any], keeping: Keeping) -> None:
-    values = settings_of(typed["settings"]) | {name: typed[name] for name in ("method", "seed", "device")}
-    values |= {name: typed[name] for name in ("model", "epochs") if typed[name] is not None}
+    values = {name: typed[name] for name in ("method", "seed", "device", "model", "epochs")}
+    values = {name: value for name, value in values.items() if value is not None} | settings_of(typed["settings"])
     data, noise, clean = typed["data"], typed["noise"], typed["clean"]
     words = labelled_words(data, *(typed[name] for name in ("label", "labels", "size", "ignore")))
     if words is not None:

@@ -16,7 +16,7 @@ from accord.cli.unfinished import Keeping
 from accord.data.image_sets import IMAGE_SETS
 from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
 from accord.data.noise import NoisyLabels, add_noise
-from accord.data.reading import read_table
+from accord.data.reading import begun, read_table
 from accord.data.splits import clean_apart
 from accord.errors import DataError, SettingError
 from accord.estimators.classifier import Classifier
@@ -95,7 +95,7 @@ def run_fit(
     keeping: Keeping | None = None,
 ) -> None:
     make_classifier_settings(values)  # before the place is checked or a row is read
-    check_free(out, overwrite=overwrite)
+    check_free(out, "classifier", overwrite=overwrite)
     source = read(words)
     values = {"augment": source.augment} | values
     settings = make_classifier_settings(values)
@@ -240,7 +240,7 @@ def _places(clf: Classifier, table: pa.Table, place: str) -> np.ndarray:
     else:
         places = np.arange(table.num_rows)
     if len(places) != count or not np.array_equal(np.sort(places), np.arange(count)):
-        raise DataError(f"{place} must speak of each of the {count} examples once, and no other.".capitalize())
+        raise DataError(f"{begun(place)} must speak of each of the {count} examples once, and no other.")
     return places
 
 

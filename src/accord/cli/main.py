@@ -313,15 +313,17 @@ def tune(
         from accord.cli.labelled import comparison
 
         study = comparison(words, noise, noise_kind, [method], [model or "auto"], 1, values, [])
-        given = f"--noise {noise:g} --noise-kind {noise_kind}" if noise else ""
-        given += f" --label {label}" if label else ""
+        told = {"label": label, "labels": labels, "size": size}
+        told |= {"noise": f"{noise:g}", "noise-kind": noise_kind} if noise else {}
     else:
         from accord.cli.commands import click_study
 
         columns = {"user": user, "item": item, "time": time}
         choices = {"methods": [method], "models": [model or "gmf"], "seeds": 1, "inject": 0.0}
         study = click_study(data, [], valid, [], columns, values, "fair", choices)
-        given = ""
+        told = columns | {"valid": valid}
+    given = [word for name, value in told.items() if value is not None for word in (f"--{name}", str(value))]
+    given += [word for name in ignore or [] for word in ("--ignore", name)]
     run_tune(study, budget | {"storage": storage}, out, str(data), given)
 
 
@@ -445,3 +447,7 @@ def run() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
+    except OSError as error:
+        where = f"'{error.filename}': " if error.filename else ""
+        print(f"accord: {where}{error.strerror or error}; nothing more was done.", file=sys.stderr)
+        sys.exit(2)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
-from accord.errors import SettingError
+from accord.errors import DataError, SettingError
 from accord.files import whole_file
 
 if TYPE_CHECKING:
@@ -35,7 +35,15 @@ def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) ->
 
 def write(table: pa.Table, format_: str, path: Path) -> None:
     """Atomically: the file is whole, or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(table, format_, path)
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be written: {error.strerror or error}; choose another place.") from error
+
+
+def _write(table: pa.Table, format_: str, path: Path) -> None:
+    no_header = table.column_names == [str(k + 1) for k in range(table.num_columns)]  # as the log it came from
     with whole_file(path) as draft:
         if format_ == "parquet":
             import pyarrow.parquet as parquet
@@ -47,7 +55,11 @@ def write(table: pa.Table, format_: str, path: Path) -> None:
             csv.write_csv(
                 table,
                 draft,
-                csv.WriteOptions(quoting_style="needed", delimiter="\t" if path.suffix == ".tsv" else ","),
+                csv.WriteOptions(
+                    include_header=not no_header,
+                    quoting_style="needed",
+                    delimiter="\t" if path.suffix == ".tsv" else ",",
+                ),
             )
         else:
             draft.write_text(as_text(table, format_), encoding="utf-8")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from accord.cli import ui
-from accord.errors import AccordError
+from accord.cli.places import nothing_left, refuse_run_folder
 from accord.estimators.run_folder import REPORT
 from accord.report import write_search_report
 from accord.studies import Study
@@ -14,18 +15,19 @@ from accord.studies.budget import Budget
 from accord.studies.tuning import MakeHook, Standing, Tuning, fit_line, plain, tune, tuned_study
 
 
-def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: str) -> None:
+def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: Sequence[str]) -> None:
     tuning = Tuning(study, **budget)
     tuning.check()
-    made_now = not out.exists()
-    try:
-        with ui.bar() as progress:
-            whole = progress.add_task("search", total=tuning.trials, note="")
-            found = tune(tuning, out, lambda now: show_standing(progress, whole, now), trial_hook(progress))
-    except AccordError:
-        if made_now and out.is_dir() and not any(out.iterdir()):
-            out.rmdir()
-        raise
+    refuse_run_folder(out)
+    done = [0]
+    with nothing_left(out, lambda: done[-1] > 0), ui.bar() as progress:
+        whole = progress.add_task("search", total=tuning.trials, note="")
+
+        def standing(now: Standing) -> None:
+            done.append(now.done)
+            show_standing(progress, whole, now)
+
+        found = tune(tuning, out, standing, trial_hook(progress))
     write_search_report(found, out / REPORT)
     rows = [["setting", "best", "searched"]]
     rows += [
@@ -42,7 +44,7 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, words: 
         f"{found['trials']} trials of {found['seeds']} seed(s)",
     )
     ui.say("Train the winner:")
-    ui.out.print(fit_line(found, data, words), markup=False, soft_wrap=True)
+    ui.out.print(fit_line(found, data, given), markup=False, soft_wrap=True)
     ui.say(f"Settings: {out / 'best.json'}    Report: {out / REPORT}")
 
 

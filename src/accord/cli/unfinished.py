@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from accord.cli.places import topmost_new
 from accord.errors import DataError, InterruptedRunError, Stopped
 from accord.estimators.run_folder import read_json, write_json
 from accord.training import Checkpoint
@@ -59,15 +60,21 @@ def kept(
 ) -> Iterator[Checkpoint]:
     """A checkpoint for a run on its way to ``out``; the folder goes when the run is done, or never came far."""
     place = place_of(out)
-    if place.exists() and not resume:
-        if not overwrite:
-            raise DataError(
-                f"An unfinished run is at '{place}': go on with `accord fit --resume {out}`, or pass --overwrite."
-            )
-        shutil.rmtree(place)
-    place.mkdir(parents=True, exist_ok=True)
-    if not resume:
-        write_json(place / WORDS, words)
+    aside = place.with_name(place.name + ".old")
+    if place.exists() and not resume and not overwrite:
+        raise DataError(
+            f"An unfinished run is at '{place}': go on with `accord fit --resume {out}`, or pass --overwrite."
+        )
+    new = topmost_new(place)
+    try:
+        if place.exists() and not resume:
+            shutil.rmtree(aside, ignore_errors=True)
+            place.rename(aside)  # comes back where this one comes to nothing
+        place.mkdir(parents=True, exist_ok=True)
+        if not resume:
+            write_json(place / WORDS, words)
+    except OSError as error:
+        raise DataError(f"'{out}' cannot be written: {error.strerror or error}; choose another place.") from error
     checkpoint = Checkpoint(place / STATE, seconds)
     try:
         with stopping(checkpoint):
@@ -76,11 +83,14 @@ def kept(
         raise InterruptedRunError(f"{error}; go on with: accord fit --resume {out}") from error
     except BaseException as error:
         if not checkpoint.path.exists():
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(place if new is None or out.exists() else new, ignore_errors=True)
+            if aside.exists():
+                aside.rename(place)
         elif isinstance(error, Stopped):
             raise InterruptedRunError(f"stopped; go on with: accord fit --resume {out}") from error
         raise
-    shutil.rmtree(place)
+    for done in (place, aside):
+        shutil.rmtree(done, ignore_errors=True)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from accord.data.ids import Ids, encode
-from accord.data.reading import Columns, begun, open_table, read_log
+from accord.data.reading import Columns, begun, choose_columns, is_text_file, open_table, read_log
 from accord.errors import DataError
 
 pc: Any = pyarrow.compute
@@ -81,12 +81,13 @@ def load_clicks(
     """
     table, columns = read_log(source, user=user, item=item, time=time)
     place = open_table_name(source)
-    user_codes, user_ids = encode(table[columns.user], "user", place, columns.user)
-    item_codes, item_ids = encode(table[columns.item], "item", place, columns.item)
+    text = is_text_file(source)
+    user_codes, user_ids = encode(table[columns.user], "user", place, columns.user, from_text=text)
+    item_codes, item_ids = encode(table[columns.item], "item", place, columns.item, from_text=text)
     times, time_type = (None, None) if columns.time is None else _times(table[columns.time], place, columns.time)
     del table
     if known is not None:
-        others, names = read_log(known)
+        others, names = read_log(known, like=columns)
         whence = open_table_name(known)
         user_ids = user_ids.extended(encode(others[names.user], "user", whence, names.user)[1].values)
         item_ids = item_ids.extended(encode(others[names.item], "item", whence, names.item)[1].values)
@@ -129,18 +130,18 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
     bad = DataError(f"Column '{name}' of {place} cannot be read as times; give numbers or ISO dates.")
     try:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            column = pc.if_else(pc.equal(column, ""), None, column)
             numbers = _parsed_numbers(column)
-            column, kind = (
-                (numbers, None)
-                if numbers is not None
-                else (pc.cast(column, pa.timestamp("us")), pa.timestamp("us"))
-            )
+            column = _parsed_times(column) if numbers is None else numbers
         if column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py() + 1
             raise DataError(
-                f"{column.null_count} missing times in column '{name}' of {place}; drop or fill those rows."
+                f"{column.null_count} missing times in column '{name}' of {place} (the first in data row {row}); "
+                "drop or fill those rows."
             )
         if pa.types.is_temporal(column.type):
-            return np.asarray(pc.cast(pc.cast(column, pa.timestamp("us")), pa.int64())), pa.timestamp("us")
+            exact = pa.timestamp("us", getattr(column.type, "tz", None))
+            return np.asarray(pc.cast(pc.cast(column, exact, safe=False), pa.int64())), exact
         values = np.asarray(column)
     except pa.ArrowException as error:
         raise bad from error
@@ -151,6 +152,16 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
             f"{int(np.isnan(values).sum())} missing times in column '{name}' of {place}; drop or fill those rows."
         )
     return values, None
+
+
+def _parsed_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """ISO dates, with a zone or without, to the microsecond or finer."""
+    for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+        try:
+            return pc.cast(column, kind)
+        except pa.ArrowException as error:
+            reason = error
+    raise reason
 
 
 def _parsed_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
@@ -177,13 +188,19 @@ class MatchedPairs:
 
 
 def match_pairs(
-    source: Any, user_ids: Ids, item_ids: Ids, *, user: str | None = None, item: str | None = None
+    source: Any,
+    user_ids: Ids,
+    item_ids: Ids,
+    like: Columns | None = None,
+    *,
+    user: str | None = None,
+    item: str | None = None,
 ) -> MatchedPairs:
-    """Find the pairs of a file or table among known ids."""
+    """Find the pairs of a file or table among known ids; its columns may be called as those of a log were."""
     table, place = open_table(source)
     if not isinstance(table, pa.Table):
         table = table.read()
     if table.num_rows == 0:
         raise DataError(f"{begun(place)} holds no rows.")
-    _, columns = read_log(table, user=user, item=item)
+    columns = choose_columns(table.column_names, place, user=user, item=item, like=like)
     return MatchedPairs(user_ids.find(table[columns.user]), item_ids.find(table[columns.item]), table, columns)

@@ -89,12 +89,20 @@ def _plain(raw: Any) -> Sequence[Any] | np.ndarray:
     return raw if isinstance(raw, np.ndarray | list) else list(raw)
 
 
-def encode(column: pa.ChunkedArray, kind: str, place: str, name: str) -> tuple[np.ndarray, Ids]:
-    """Row numbers of a column, in order of first appearance, and the ids they stand for."""
+def encode(
+    column: pa.ChunkedArray, kind: str, place: str, name: str, *, from_text: bool = False
+) -> tuple[np.ndarray, Ids]:
+    """Row numbers of a column, in order of first appearance, and the ids they stand for.
+
+    In a column ``from_text``, such as of a CSV file, which knows strings alone, integers are recognised.
+    """
     if pa.types.is_floating(column.type):
         column = _whole_numbers(column, kind, place, name)
     if not _can_be_ids(column.type):
-        raise DataError(f"Column '{name}' of {place} is of type {column.type}; {kind} ids are strings or integers.")
+        raise DataError(
+            f"Column '{name}' of {place} is of type {column.type}; {kind} ids are strings or integers, so turn it "
+            "into strings."
+        )
     encoded = pc.dictionary_encode(column).combine_chunks() if column.num_chunks else None
     if encoded is None:
         return np.empty(0, np.int32), Ids(pa.array([], pa.string()), kind)
@@ -102,9 +110,12 @@ def encode(column: pa.ChunkedArray, kind: str, place: str, name: str) -> tuple[n
         encoded = pa.concat_arrays(encoded.chunks)
     _refuse_missing(encoded.indices, kind, place, name)
     try:
-        values = _canonical(encoded.dictionary)
+        values = _canonical(encoded.dictionary, from_text)
     except pa.ArrowException as error:
-        raise DataError(f"Column '{name}' of {place} cannot be read as {kind} ids: strings or integers.") from error
+        raise DataError(
+            f"Column '{name}' of {place} cannot be read as {kind} ids, strings or integers of 64 bits; turn it "
+            "into strings."
+        ) from error
     if pa.types.is_string(values.type):
         blank = pc.index(values, pa.scalar("", values.type)).as_py()
         if blank >= 0:
@@ -114,6 +125,8 @@ def encode(column: pa.ChunkedArray, kind: str, place: str, name: str) -> tuple[n
 
 def _can_be_ids(kind: pa.DataType) -> bool:
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if isinstance(inner, pa.BaseExtensionType):
+        return False
     return not pa.types.is_nested(inner) and not pa.types.is_dictionary(inner)
 
 
@@ -147,13 +160,13 @@ def _are_integers(text: pa.Array) -> pa.Array:
     return pc.or_(short, pc.and_(long, pc.less_equal(digits, str(2**63 - 1))))
 
 
-def _canonical(values: pa.Array) -> pa.Array:
-    """Strings as strings, integers as int64; text that is all canonical integers becomes integers."""
+def _canonical(values: pa.Array, from_text: bool) -> pa.Array:
+    """Strings as strings, integers as int64; what is ``from_text`` and all canonical integers becomes integers."""
     if pa.types.is_integer(values.type):
         return pc.cast(values, pa.int64())
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     text = pc.cast(values, pa.string())
-    if len(text) and pc.all(_are_integers(text)).as_py():
+    if from_text and len(text) and pc.all(_are_integers(text)).as_py():
         return pc.cast(text, pa.int64())
     return text

@@ -89,6 +89,8 @@ def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: s
 def _numbers(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
+    if pa.types.is_string(column.type):  # an empty cell of a CSV file is a missing number
+        column = pc.if_else(pc.equal(column, ""), None, column)
     try:
         values = np.asarray(column.cast(pa.float64()), np.float64)
     except pa.ArrowException as error:

@@ -38,11 +38,16 @@ class Columns:
 
 
 def read_log(
-    source: Any, *, user: str | None = None, item: str | None = None, time: str | None = None
+    source: Any,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    like: Columns | None = None,
 ) -> tuple[pa.Table, Columns]:
     """The user, item and (if there is one) time column of a file or of a table held in memory."""
     table, place = open_table(source)
-    columns = _choose_columns(table.column_names, place, user=user, item=item, time=time)
+    columns = choose_columns(table.column_names, place, user=user, item=item, time=time, like=like)
     wanted = [columns.user, columns.item] + ([columns.time] if columns.time else [])
     return _materialise(table, wanted, place), columns
 
@@ -63,6 +68,11 @@ def open_table(source: Any) -> tuple[Any, str]:
             f"A {type(source).__name__} is not a click log ({first_line(error)}); "
             "give a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix."
         ) from error
+
+
+def is_text_file(source: Any) -> bool:
+    """Whether all that a source holds is text."""
+    return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in SEPARATORS
 
 
 def read_table(source: Any) -> tuple[pa.Table, str]:
@@ -207,9 +217,19 @@ def _from_sparse(matrix: Any) -> pa.Table:
     return pa.table({"user": coo.row[kept], "item": coo.col[kept]})
 
 
-def _choose_columns(
-    names: list[str], place: str, *, user: str | None, item: str | None, time: str | None
+def choose_columns(
+    names: list[str],
+    place: str,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    time: str | None = None,
+    like: Columns | None = None,
 ) -> Columns:
+    """The columns that were named, or, where none was, those of a log that it is ``like``, or of usual names."""
+    if like is not None:
+        user = user or (like.user if like.user in names else None)
+        item = item or (like.item if like.item in names else None)
     numbered = names == [str(k + 1) for k in range(len(names))]
     chosen_user = _named(user, "user", names, place) or _guessed(USER_NAMES, names)
     chosen_item = _named(item, "item", names, place) or _guessed(ITEM_NAMES, names)
@@ -223,6 +243,8 @@ def _choose_columns(
             )
     if chosen_user is None or chosen_item is None or chosen_user == chosen_item:
         raise DataError(f"User and item are both column '{chosen_user}' of {place}; name two columns.")
+    if chosen_time in (chosen_user, chosen_item):
+        raise DataError(f"Column '{chosen_time}' of {place} cannot be the time as well; name another with --time.")
     note = f"user={chosen_user}, item={chosen_item}, time={chosen_time or 'none'}"
     return Columns(chosen_user, chosen_item, chosen_time, note + (" (no header row)" if numbered else ""))
 

@@ -33,6 +33,7 @@ from accord.estimators.label_issues import judge
 from accord.estimators.limits import require_memory
 from accord.estimators.measuring import as_bool
 from accord.estimators.networks import Networks, Trained, probabilities
+from accord.estimators.refit import all_or_nothing
 from accord.estimators.settings import with_settings_in_signature
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.models.vision import SMALLEST
@@ -114,11 +115,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         a file in which the training is written down from time to time: where it is there already, the training
         goes on from it, and when all is done it is removed.
         """
-        self.names_ = None if names is None else np.asarray(names)
-        if self.names_ is not None and self.names_.shape != (count(y),):
-            raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
-        run = self.start(X, y, clean=clean, watch=watch, checkpoint=checkpoint)
-        self.finish(drive([run], self._device, [hook])[0])
+        with all_or_nothing(self):
+            self.names_ = None if names is None else np.asarray(names)
+            if self.names_ is not None and self.names_.shape != (count(y),):
+                raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
+            run = self.start(X, y, clean=clean, watch=watch, checkpoint=checkpoint)
+            self.finish(drive([run], self._device, [hook])[0])
         if isinstance(checkpoint, str | Path):
             Path(checkpoint).unlink(missing_ok=True)
         return self

@@ -30,7 +30,7 @@ THUMBNAILS = 48
 
 
 def save(clf: Classifier, path: Path, *, overwrite: bool, also: Any) -> None:
-    with folder.new_folder(path, overwrite=overwrite) as draft:
+    with folder.new_folder(path, KIND, overwrite=overwrite) as draft:
         folder.write_json(draft / folder.CONFIG, _config(clf))
         folder.write_weights(draft / folder.WEIGHTS, clf.networks_)
         pyarrow.parquet.write_table(_label_table(clf), draft / LABELS)

@@ -31,6 +31,7 @@ from accord.estimators.parts import (
     with_seen,
     with_validation,
 )
+from accord.estimators.refit import all_or_nothing
 from accord.estimators.settings import RecommenderSettings, make_settings, with_settings_in_signature
 from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK, Scorer
@@ -98,42 +99,43 @@ class Recommender:
         told of the progress. ``checkpoint`` is a file in which the training is written down now and then; where
         it is there already, the training goes on from it, and when all is done it is removed.
         """
-        clicks = load_clicks(log, user=user, item=item, time=time, known=known)
-        pa.default_memory_pool().release_unused()
-        self._take_log(clicks, valid, seen)
-        self.__dict__.pop("_cache", None)
-        device = resolve_device(self.settings.device)
-        need = self.settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
-        advice = "use fewer dims, a smaller batch size, or a machine with more"
-        require_memory(need, device, "Training this log", advice)
-        training = self._interactions(self.part_ == TRAIN, device)
-        task, watched = self._validation_task(training), self._watched_task(watch, training)
-        kept_in = checkpoint_of(
-            checkpoint,
-            device.type,
-            self.settings.model_dump_json(),
-            self.clicks_.keys,
-            self.part_,
-            len(self.user_ids_),
-        )
-        if kept_in is not None and not kept_in.optional:
-            require_disk(need, kept_in.path, "A checkpoint of this training")
-        phases = self.settings.make_method().phases(lambda role, model=None: self._build(role, model, training))
-        self.history_: list[EpochRecord] = train(
-            phases,
-            training,
-            self.settings.training_options(len(self.user_ids_)),
-            _metrics_on(task),
-            hook,
-            _metrics_on(watched),
-            kept_in,
-        )
-        kept = {role: phase.networks[role] for phase in phases for role in phase.kept}
-        self.networks_ = {role: net for role, net in kept.items() if role != "prior"}
-        self._judge_clicks()
-        self._move("cpu")
-        if kept_in is not None and isinstance(checkpoint, str | Path):
-            kept_in.remove()
+        with all_or_nothing(self):
+            clicks = load_clicks(log, user=user, item=item, time=time, known=known)
+            pa.default_memory_pool().release_unused()
+            self._take_log(clicks, valid, seen)
+            self.__dict__.pop("_cache", None)
+            device = resolve_device(self.settings.device)
+            need = self.settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
+            advice = "use fewer dims, a smaller batch size, or a machine with more"
+            require_memory(need, device, "Training this log", advice)
+            training = self._interactions(self.part_ == TRAIN, device)
+            task, watched = self._validation_task(training), self._watched_task(watch, training)
+            kept_in = checkpoint_of(
+                checkpoint,
+                device.type,
+                self.settings.model_dump_json(),
+                self.clicks_.keys,
+                self.part_,
+                len(self.user_ids_),
+            )
+            if kept_in is not None and not kept_in.optional:
+                require_disk(need, kept_in.path, "A checkpoint of this training")
+            phases = self.settings.make_method().phases(lambda role, model=None: self._build(role, model, training))
+            self.history_: list[EpochRecord] = train(
+                phases,
+                training,
+                self.settings.training_options(len(self.user_ids_)),
+                _metrics_on(task),
+                hook,
+                _metrics_on(watched),
+                kept_in,
+            )
+            kept = {role: phase.networks[role] for phase in phases for role in phase.kept}
+            self.networks_ = {role: net for role, net in kept.items() if role != "prior"}
+            self._judge_clicks()
+            self._move("cpu")
+            if kept_in is not None and isinstance(checkpoint, str | Path):
+                kept_in.remove()
         return self
 
     def _take_log(self, clicks: Clicks, valid: Any, seen: Any) -> None:
@@ -193,7 +195,7 @@ class Recommender:
         """Pairs to rank high, among all that the log does not hold."""
         if watch is None:
             return None
-        pairs = match_pairs(watch, self.user_ids_, self.item_ids_)
+        pairs = match_pairs(watch, self.user_ids_, self.item_ids_, self.columns_)
         seen = [training, self._interactions(self.part_ != TRAIN, training.device)]
         users, items = pairs.users[pairs.known], pairs.items[pairs.known]
         if not len(users):
@@ -365,7 +367,7 @@ class Recommender:
         depths = [whole_k(depth) for depth in (k if np.iterable(k) else [k])]
         if not depths:
             raise SettingError("No k was given; ask for the metrics of at least one length of list.")
-        pairs = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
+        pairs = match_pairs(truth, self.user_ids_, self.item_ids_, self.columns_, **columns)
         strangers = self.settings.cold_users == "popularity"
         seen, training = self._seen().to(self._device), self._training().to(self._device)
         return measure_ranking(self._scorer(training), pairs, self.user_ids_, seen, training, depths, strangers)
@@ -373,7 +375,7 @@ class Recommender:
     def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
         """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
         self._require_fit()
-        pairs = match_pairs(truth, self.user_ids_, self.item_ids_, **columns)
+        pairs = match_pairs(truth, self.user_ids_, self.item_ids_, self.columns_, **columns)
         return measure_issues(pairs, *self._judged(share))
 
     # -- keeping ---------------------------------------------------------------------------------------

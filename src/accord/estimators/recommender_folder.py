@@ -25,7 +25,7 @@ KIND = "recommender"
 
 
 def save(rec: Recommender, path: Path, *, overwrite: bool, also: Callable[[Path], None] | None) -> None:
-    with folder.new_folder(path, overwrite=overwrite) as draft:
+    with folder.new_folder(path, KIND, overwrite=overwrite) as draft:
         folder.write_json(draft / folder.CONFIG, _config(rec))
         folder.write_weights(draft / folder.WEIGHTS, rec.networks_)
         folder.write_ids(draft / folder.IDS, rec.user_ids_, rec.item_ids_)

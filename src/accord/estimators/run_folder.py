@@ -25,6 +25,7 @@ from accord.errors import AccordError, DataError, first_line
 from accord.files import write_whole
 
 FORMAT = 1
+KINDS = ("recommender", "classifier", "simulation")
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 LAST_PART = 3
@@ -36,10 +37,10 @@ DAMAGE = (
 
 
 @contextmanager
-def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+def new_folder(path: Path, kind: str, *, overwrite: bool = False) -> Iterator[Path]:
     """A fresh folder beside ``path`` that takes its place when the block succeeds, and vanishes if not."""
     recover(path)
-    check_free(path, overwrite=overwrite)
+    check_free(path, kind, overwrite=overwrite)
     draft, old = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("tmp", "old"))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,9 +60,12 @@ def new_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
 
 
 def _flush(folder: Path) -> None:
-    """Wait until the files of a folder are on the disk."""
+    """Wait until the files of a folder are on the disk; all can be read by those who can read its settings."""
+    mode = (folder / CONFIG).stat().st_mode if (folder / CONFIG).exists() else None
     for path in folder.iterdir():
         if path.is_file():
+            if mode is not None:  # weights are written for their owner alone
+                path.chmod(mode)
             with path.open("rb") as file:
                 os.fsync(file.fileno())
 
@@ -90,14 +94,26 @@ def _alive(process: int) -> bool:
     return True
 
 
-def check_free(path: Path, *, overwrite: bool = False) -> None:
-    """Refuse a place that is taken; with ``overwrite`` only another run folder may be replaced."""
+def check_free(path: Path, kind: str, *, overwrite: bool = False) -> None:
+    """Refuse a place that is taken; with ``overwrite`` only a folder of ours of the same kind may be replaced."""
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         return
+    found = kind_of(path)
+    if found is None:
+        raise DataError(f"'{path}' exists and is no run folder, so it is left alone; choose another place.")
+    if found != kind:
+        raise DataError(f"'{path}' holds a {found}, not a {kind}, so it is left alone; choose another place.")
     if not overwrite:
         raise DataError(f"'{path}' exists already; choose another place or pass --overwrite.")
-    if not (path / CONFIG).is_file():
-        raise DataError(f"'{path}' exists and is no run folder, so it is left alone; choose another place.")
+
+
+def kind_of(path: Path) -> str | None:
+    """What a folder of ours holds: a recommender, a classifier or a simulation; None for any other place."""
+    try:
+        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return config["kind"] if isinstance(config, dict) and config.get("kind") in KINDS else None
 
 
 @contextmanager

@@ -97,7 +97,7 @@ class Ledger:
             self.study.set_user_attr("identity", identity)
         elif known != identity:
             raise SettingError(
-                "This search was begun with other data, settings, space or seeds; choose another --out or --name."
+                "This search was begun with other data, settings, space or seeds; choose another --out."
             )
 
     # -- claiming --------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def clean_only(materials: Materials, clean: Any) -> Materials:
     if materials.noise is None:
         raise DataError("The oracle row needs to know which clicks are clean: give --truth with a column is_noise.")
     clicks = load_clicks(materials.log)
-    marked = match_pairs(materials.noise, clicks.user_ids, clicks.item_ids)
+    marked = match_pairs(materials.noise, clicks.user_ids, clicks.item_ids, clicks.columns)
     noisy = as_bool(marked.table["is_noise"])
     bad = pair_keys(marked.users, marked.items, len(clicks.item_ids))[noisy & marked.known]
     clean_log = clicks.subset(~np.isin(clicks.keys, bad)).to_table()
@@ -64,7 +64,7 @@ def with_false_clicks(
 def _false_clicks(clicks: Clicks, train: Clicks, valid: Any, count: int, seed: int) -> Clicks:
     """Distinct pairs that are neither in training nor in validation; users as active as they are."""
     n_items = len(clicks.item_ids)
-    held = match_pairs(valid, clicks.user_ids, clicks.item_ids)
+    held = match_pairs(valid, clicks.user_ids, clicks.item_ids, clicks.columns)
     taken = np.unique(np.concatenate([clicks.keys, pair_keys(held.users, held.items, n_items)[held.known]]))
     data = Interactions.from_pairs(train.users, train.items, len(clicks.user_ids), n_items)
     generator = stream(data.device, seed, "false clicks")

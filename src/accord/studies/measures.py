@@ -69,7 +69,7 @@ def decisions(rec: Recommender, ratings: Any, path: Path) -> dict[str, int]:
 
 def _rated(rec: Recommender, ratings: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A value of each training click that has a rating, and the rating; ordered by user and item."""
-    pairs = match_pairs(ratings, rec.user_ids_, rec.item_ids_)
+    pairs = match_pairs(ratings, rec.user_ids_, rec.item_ids_, rec.columns_)
     own = rec.part_ == TRAIN
     keys, values = rec.clicks_.keys[own], values[own]
     wanted = pair_keys(pairs.users, pairs.items, len(rec.item_ids_))

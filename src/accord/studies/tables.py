@@ -27,12 +27,13 @@ def labels(summary: dict[str, Any]) -> list[str]:
 def best_rows(summary: dict[str, Any]) -> set[tuple[int, str]]:
     """(row, metric) with the highest mean of its model; rows that use knowledge no method has do not compete."""
     best = set()
-    for model in {row.get("model", "") for row in summary["rows"]}:
+    models = {row.get("model", "") for row in summary["rows"]}
+    for model in models - {""} or models:  # a row without a model, popularity, competes with each
         for name in metric_names(summary):
             rows = [
                 (row["metrics"][name]["mean"], k)
                 for k, row in enumerate(summary["rows"])
-                if row.get("model", "") == model and name in row["metrics"] and not row.get("uses_knowledge")
+                if row.get("model", "") in (model, "") and name in row["metrics"] and not row.get("uses_knowledge")
             ]
             if rows:
                 best.add((max(rows)[1], name))

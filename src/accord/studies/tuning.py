@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -363,12 +364,14 @@ def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dic
     return found
 
 
-def fit_line(found: dict[str, Any], data: str, words: str = "") -> str:
-    """The command that trains the winner."""
+def fit_line(found: dict[str, Any], data: str, given: Sequence[str] = ()) -> str:
+    """The command that trains the winner; ``given`` are further words, such as of columns."""
     chosen = {**found["fixed"], **found["best"]}
-    settings = " ".join(f"--set {name}={plain(value)}" for name, value in chosen.items() if name != "device")
-    model = f" --model {found['model']}" if found["model"] else ""
-    return " ".join(f"accord fit {data} --out run{model} --method {found['method']} {words} {settings}".split())
+    words = ["accord", "fit", data, "--out", "run", *(["--model", found["model"]] if found["model"] else [])]
+    words += ["--method", found["method"], *given]
+    for name, value in chosen.items():
+        words += [] if name == "device" else ["--set", f"{name}={plain(value)}"]
+    return shlex.join(words)
 
 
 def plain(value: Any) -> str:

@@ -1,0 +1,46 @@
+"""Places on the disk that a command was given: bad input leaves nothing behind in them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from accord.errors import AccordError, DataError
+from accord.estimators.run_folder import kind_of
+
+
+@contextmanager
+def nothing_left(out: Path, worth: Callable[[], bool]) -> Iterator[None]:
+    """Remove a folder that was made here, and those above it, where what was asked for failed and left nothing of
+    worth."""
+    new = topmost_new(out)
+    try:
+        yield
+    except AccordError:
+        if new is not None and not worth():
+            shutil.rmtree(new, ignore_errors=True)
+        raise
+    except OSError as error:
+        if new is not None and not worth():
+            shutil.rmtree(new, ignore_errors=True)
+        raise DataError(f"'{out}' cannot be written: {error.strerror or error}; choose another place.") from error
+
+
+def topmost_new(path: Path) -> Path | None:
+    """The highest folder that has to be made for a path; None where it is there."""
+    new = None
+    while not path.exists():
+        new = path
+        if path.parent == path:
+            break
+        path = path.parent
+    return new
+
+
+def refuse_run_folder(out: Path) -> None:
+    """A comparison or a search does not go where a run or a simulation is."""
+    found = kind_of(out)
+    if found is not None:
+        raise DataError(f"'{out}' holds a {found}; choose another place.")
