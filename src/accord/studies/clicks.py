@@ -15,14 +15,14 @@ import pyarrow.parquet as parquet
 from accord.data.benchmarks import Benchmark
 from accord.data.clicks import load_clicks
 from accord.data.reading import open_table
-from accord.errors import AccordError, SettingError
+from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import kept_epochs
 from accord.estimators.stacking import Source, StackError, batched, can_stack, fit_stacked, stack_size
 from accord.files import whole_file
 from accord.methods import METHODS
 from accord.studies.budget import Budget
-from accord.studies.materials import Materials, clean_only, with_false_clicks
+from accord.studies.materials import NEEDS_TRUTH, Materials, clean_only, with_false_clicks
 from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
 from accord.studies.study import ORACLE, Job, Keep, Study, validation_value
@@ -87,7 +87,9 @@ class Comparison(Study):
         super().check()
         if not 0 <= self.inject <= 10:
             raise SettingError(f"A share of {self.inject:g} false clicks makes no sense; give for example 0.2.")
-        sort_truths(self.truths)
+        _, noise = sort_truths(self.truths)
+        if ORACLE in self.methods and self.clean_log is None and noise is None and not self.inject:
+            raise DataError(NEEDS_TRUTH)
 
     def check_settings(self, values: dict[str, Any]) -> Any:
         return make_settings(values)

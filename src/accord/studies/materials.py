@@ -15,6 +15,8 @@ from accord.errors import DataError
 from accord.estimators.measuring import as_bool
 from accord.training import stream
 
+NEEDS_TRUTH = "The oracle row needs to know which clicks are clean: give --truth with a column is_noise."
+
 
 @dataclass(frozen=True)
 class Materials:
@@ -35,7 +37,7 @@ def clean_only(materials: Materials, clean: Any) -> Materials:
         known = materials.log if materials.known is None else materials.known
         return replace(materials, log=clean, known=known, seen=materials.log)
     if materials.noise is None:
-        raise DataError("The oracle row needs to know which clicks are clean: give --truth with a column is_noise.")
+        raise DataError(NEEDS_TRUTH)
     clicks = load_clicks(materials.log)
     marked = match_pairs(materials.noise, clicks.user_ids, clicks.item_ids, clicks.columns)
     noisy = as_bool(marked.table["is_noise"])
