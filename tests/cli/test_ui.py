@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from rich.console import Console
 
@@ -66,3 +68,18 @@ def test_bars_that_were_taken_away_are_made_anew(bars: ui.Bars) -> None:
     assert shown(bars) == []
     trainings.hook("new: ")
     assert shown(bars) == [("new: starting", "", 0)]
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_narrow_screen_shows_the_bar_and_the_time_left(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ui, "err", Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None))
+    note = "epoch 31/100  3 of 3 runs at work  ndcg@20 best 0.1444"
+    with ui.bar() as bars:
+        bars.add_task("gmf normal, seed 0: training", total=100, completed=31, note=note)
+        screen = Console(file=io.StringIO(), width=width, color_system=None)
+        screen.print(bars.get_renderable())
+    (line,) = screen.file.getvalue().splitlines()  # pyright: ignore[reportAttributeAccessIssue]
+    assert "━" in line
+    assert line.rstrip().endswith("left -:--:--")
+    assert "gmf normal" in line
+    assert "epoch 31/100" in line

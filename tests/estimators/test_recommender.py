@@ -378,3 +378,9 @@ def test_pairs_may_be_called_as_the_log_called_them(made: Simulation) -> None:
         log.slice(0, 4000), user="visitor", item="sku", time="when", valid=log.slice(4000)
     )
     assert again.notes_["split"] == "a validation file"
+
+
+def test_a_truth_of_other_ids_is_refused(made: Simulation) -> None:
+    rec = Recommender(**QUICK).fit(made.log())
+    with pytest.raises(DataError, match="No item of the truth is known"):
+        rec.evaluate(pa.table({"user": ["u1", "u2"], "item": ["00i1", "00i2"]}))

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -51,15 +51,26 @@ class Bars(Bar):
             self.console.print(f"{time.strftime('%H:%M:%S')}  {'; '.join(going)}", markup=False, soft_wrap=True)
 
 
+NARROW = 120
+"""Columns of a screen on which bars are short."""
+
+
 @contextmanager
 def bar() -> Iterator[Bars]:
+    """Bars whose words give way on a narrow screen, so that the bar and the time left stay."""
+
+    def words(ratio: int) -> Column:
+        return Column(ratio=ratio, no_wrap=True, overflow="ellipsis")
+
+    whole = Column(no_wrap=True, min_width=4)
     with Bars(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
+        TextColumn("{task.description}", table_column=words(2)),
+        BarColumn(8 if err.width < NARROW else 40),
+        TextColumn("{task.fields[note]}", table_column=words(3)),
+        TimeElapsedColumn(table_column=whole),
+        TextColumn("left", table_column=whole),
+        TimeRemainingColumn(elapsed_when_finished=False, table_column=whole),
+        expand=True,
         console=err,
         transient=True,
     ) as progress:

@@ -65,6 +65,8 @@ def measure_ranking(
     if not kept.any():
         raise DataError("No user of the truth is known to the model; are these the same ids as in the log?")
     reachable = kept & (truth.items >= 0)
+    if not reachable.any():
+        raise DataError("No item of the truth is known to the model; are these the same ids as in the log?")
     missed = np.bincount(users[kept & ~reachable], minlength=len(names))
     everyone = seen.with_users(len(names))
     task = RankingTask.from_pairs(users[reachable], truth.items[reachable], [everyone], missed=missed)

@@ -146,6 +146,9 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     if not (folder / CONFIG).is_file():
         raise DataError(f"'{folder}' is no run folder: it has no {CONFIG}; make one with `accord fit`.")
     config = read_json(folder / CONFIG)
+    found = kind_of(folder)
+    if found not in (None, kind):
+        raise DataError(f"'{folder}' holds a {found}, not a {kind}; name another folder.")
     if not isinstance(config, dict) or config.get("format") != FORMAT or config.get("kind") != kind:
         raise DataError(f"'{folder / CONFIG}' is not a {kind} of format {FORMAT}; fit it again with this version.")
     return config
