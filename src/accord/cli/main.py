@@ -166,7 +166,9 @@ def audit(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write every click or label with its quality here.")
     ] = None,
-    write_clean: Annotated[Path | None, typer.Option(help="Write the clicks or labels that are not flagged here.")] = None,
+    write_clean: Annotated[
+        Path | None, typer.Option(help="Write the clicks or labels that are not flagged here.")
+    ] = None,
     truth: Annotated[
         Path | None, typer.Option(help="is_noise of each click, or is_noise or true_label of each example.")
     ] = None,
