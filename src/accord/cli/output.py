@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
-from accord.errors import DataError, SettingError
+from accord.cli.places import cannot_write
+from accord.errors import SettingError
 from accord.files import whole_file
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def write(table: pa.Table, format_: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(table, format_, path)
     except OSError as error:
-        raise DataError(f"'{path}' cannot be written: {error.strerror or error}; choose another place.") from error
+        raise cannot_write(path, error) from error
 
 
 def _write(table: pa.Table, format_: str, path: Path) -> None:

@@ -9,23 +9,26 @@ from pathlib import Path
 
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import kind_of
+from accord.studies.study import UNFINISHED
 
 
 @contextmanager
 def nothing_left(out: Path, worth: Callable[[], bool]) -> Iterator[None]:
-    """Remove a folder that was made here, and those above it, where what was asked for failed and left nothing of
-    worth."""
+    """Where what was asked for fails before anything of worth is done, the folders that were made for it go."""
     new = topmost_new(out)
     try:
         yield
-    except AccordError:
-        if new is not None and not worth():
+    except (AccordError, OSError) as error:
+        begun = out / UNFINISHED
+        if new is not None and not worth() and not (begun.is_dir() and any(begun.iterdir())):
             shutil.rmtree(new, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise cannot_write(out, error) from error
         raise
-    except OSError as error:
-        if new is not None and not worth():
-            shutil.rmtree(new, ignore_errors=True)
-        raise DataError(f"'{out}' cannot be written: {error.strerror or error}; choose another place.") from error
+
+
+def cannot_write(path: Path, error: OSError) -> DataError:
+    return DataError(f"'{path}' cannot be written: {error.strerror or error}; choose another place.")
 
 
 def topmost_new(path: Path) -> Path | None:

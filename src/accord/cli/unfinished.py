@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accord.cli.places import topmost_new
+from accord.cli.places import cannot_write, topmost_new
 from accord.errors import DataError, InterruptedRunError, Stopped
 from accord.estimators.run_folder import read_json, write_json
 from accord.training import Checkpoint
@@ -74,7 +74,7 @@ def kept(
         if not resume:
             write_json(place / WORDS, words)
     except OSError as error:
-        raise DataError(f"'{out}' cannot be written: {error.strerror or error}; choose another place.") from error
+        raise cannot_write(out, error) from error
     checkpoint = Checkpoint(place / STATE, seconds)
     try:
         with stopping(checkpoint):
