@@ -1,8 +1,9 @@
 """Throughput of a stack of runs beside the same runs one by one, validated every epoch.
 
     ACCORD_DATA=DIR python benchmarks/stacks.py [--runs 16] [--epochs 5] [--method normal] [--model gmf]
-    python benchmarks/stacks.py --model mlp
+    python benchmarks/stacks.py --model mlp --method deca-p --constants
 
+Runs differ in their seed or, with --constants, in C1 alone, so that those of DeCA(p) share a prior.
 GMF and other recommenders learn from MovieLens-100K, perceptrons from scikit-learn's digits. Prints seconds and the
 ratio measured in this one run, the rows taking turns and the best of three rounds kept.
 """
@@ -26,11 +27,11 @@ class Clicks:
         self.data, self.common = load_benchmark(find_data_set(data), "fair"), common
         self.given = {"valid": self.data.valid, "known": self.data.known}
 
-    def alone(self, seed: int) -> Any:
-        return Recommender(seed=seed, **self.common).fit(self.data.train, **self.given)
+    def alone(self, own: dict[str, Any]) -> Any:
+        return Recommender(**self.common | own).fit(self.data.train, **self.given)
 
-    def together(self, runs: int) -> Any:
-        made = [Recommender(seed=seed, **self.common) for seed in range(runs)]
+    def together(self, each: list[dict[str, Any]]) -> Any:
+        made = [Recommender(**self.common | own) for own in each]
         return fit_stacked(made, Source(self.data.train, **self.given))
 
 
@@ -38,12 +39,12 @@ class Labels:
     def __init__(self, common: dict[str, Any]) -> None:
         self.images, self.common = IMAGE_SETS["digits"].load(None), common
 
-    def alone(self, seed: int) -> Any:
-        return Classifier(seed=seed, **self.common).fit(self.images.inputs, self.images.labels)
+    def alone(self, own: dict[str, Any]) -> Any:
+        return Classifier(**self.common | own).fit(self.images.inputs, self.images.labels)
 
-    def together(self, runs: int) -> Any:
-        made = [Classifier(seed=seed, **self.common) for seed in range(runs)]
-        return fit_together(made, [self.images.inputs] * runs, [self.images.labels] * runs)
+    def together(self, each: list[dict[str, Any]]) -> Any:
+        made = [Classifier(**self.common | own) for own in each]
+        return fit_together(made, [self.images.inputs] * len(each), [self.images.labels] * len(each))
 
 
 def main() -> None:
@@ -55,18 +56,20 @@ def main() -> None:
     parser.add_argument("--model", default="gmf")
     parser.add_argument("--data", default="movielens-100k")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--constants", action="store_true")
     args = parser.parse_args()
     common: dict[str, Any] = {"epochs": args.epochs, "patience": 0, "device": args.device}
     common |= {"model": args.model, "method": args.method}
     work = Labels(common) if args.model == "mlp" else Clicks(args.data, common)
+    each = [{"c1": 1.0 + k} if args.constants else {"seed": k} for k in range(args.runs)]
     best = {"one by one": float("inf"), "stack": float("inf")}
     for _ in range(args.rounds):
         started = time.perf_counter()
-        alone = [work.alone(seed) for seed in range(args.runs)]
+        alone = [work.alone(own) for own in each]
         best["one by one"] = min(best["one by one"], sum(_seconds(one) for one in alone))
         whole = time.perf_counter() - started
         started = time.perf_counter()
-        best["stack"] = min(best["stack"], sum(_seconds(one) for one in work.together(args.runs)))
+        best["stack"] = min(best["stack"], sum(_seconds(one) for one in work.together(each)))
         print(f"round: one by one {whole:.1f} s, stack {time.perf_counter() - started:.1f} s in all", flush=True)
     for name, seconds in best.items():
         print(f"{name}: {seconds / args.runs / args.epochs * 1e3:.1f} ms per run and epoch, validation included")

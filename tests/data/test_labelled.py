@@ -84,6 +84,27 @@ def test_frozen_logits_are_the_networks_own(monkeypatch: pytest.MonkeyPatch) -> 
             assert not frozen.requires_grad
 
 
+@pytest.mark.parametrize(("most", "augmented", "asked"), [(10**6, False, 20), (10, False, 80), (10**6, True, 60)])
+def test_frozen_networks_are_asked_once_for_all_epochs(
+    most: int, augmented: bool, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where examples stay as they are and there is room for what is said of them."""
+    monkeypatch.setattr(labelled, "FROZEN_NUMBERS", most)
+    monkeypatch.setattr(labelled, "BLOCK", 10)
+    data, network, seen = whole(images(20)), MLP((2, 6, 5), 3).eval(), list[int]()
+    data.augmentation = Augmentation() if augmented else None
+    outputs = network.outputs
+    monkeypatch.setattr(network, "outputs", lambda inputs: seen.append(len(inputs)) or outputs(inputs))
+    for epoch in range(3):
+        for batch in data.epoch(6, torch.Generator().manual_seed(epoch)):
+            assert torch.allclose(batch.frozen_logits(network), outputs(batch.inputs)[1], atol=1e-5)
+    assert sum(seen) == asked  # the first block, here all, tells that they are too many
+    data.finish_phase()
+    network.hidden[0].weight.data.mul_(2)  # pyright: ignore
+    for batch in data.epoch(6, torch.Generator().manual_seed(0)):
+        assert torch.allclose(batch.frozen_logits(network), outputs(batch.inputs)[1], atol=1e-5)
+
+
 def test_the_moving_batch_is_the_one_its_position_names() -> None:
     data = whole(images(24))
     for batch in data.epoch(8, torch.Generator().manual_seed(0)):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from accord.data.interactions import StackedBatch
 from accord.models import CDAE, GMF, MF, LightGCN, NeuMF, lightgcn
 from accord.models.noise_model import NoiseModel
 from accord.models.stacked import CDAEStack, MLPStack, NoiseStack, ResNetStack, Stack, stack
@@ -65,6 +66,39 @@ def test_members_are_views_and_can_leave() -> None:
     assert torch.equal(joined.members[1].users, joined.of("users")[1])
     assert not torch.equal(left[0].users, joined.of("users")[0])
     assert torch.allclose(left[0].users + 1.0, members(GMF, 3)[1].users + 2.0)
+
+
+@pytest.mark.parametrize("kind", [MF, LightGCN])
+def test_one_of_those_that_are_alike_answers_for_all(kind: type) -> None:
+    """By place, whoever leaves: the first of a group, or a whole group."""
+    twins = members(kind, 2)
+    joined = stack([*members(kind, 2), *members(kind, 2)][:3]).eval()  # the third is as the first
+    users, items = pairs(2)
+    batch = StackedBatch(users[[0, 1, 0]], items[:, [0, 1, 0]], torch.zeros(2, 1, 1))
+    own = [network.eval().logits(users[r], items[:, r]) for r, network in enumerate(twins)]
+    joined.stand_for([[0, 2], [1]])
+    assert len(joined) == 2
+    assert torch.allclose(batch.frozen_logits(joined), torch.stack([own[0], own[1], own[0]], 1))
+    joined.keep([1, 2])
+    assert len(joined) == 2
+    later = batch.of_runs(torch.tensor([1, 2]))
+    assert torch.allclose(later.frozen_logits(joined), torch.stack([own[1], own[0]], 1))
+    joined.keep([1])
+    assert len(joined) == 1
+    assert torch.allclose(later.of_runs(torch.tensor([1])).frozen_logits(joined), own[0][:, None])
+    joined.rejoin()
+    assert len(joined) == 3
+    assert torch.allclose(batch.frozen_logits(joined), torch.stack([own[0], own[1], own[0]], 1))
+
+
+def test_what_is_made_of_members_is_forgotten_when_they_change() -> None:
+    joined, made = stack(members(MF, 2)).eval(), iter(range(9))
+    first = joined.made_once("number", lambda: next(made))
+    assert joined.made_once("number", lambda: next(made)) == first
+    joined.keep([1])
+    assert joined.made_once("number", lambda: next(made)) == first + 1
+    joined.train()
+    assert joined.made_once("number", lambda: next(made)) != joined.made_once("number", lambda: next(made))
 
 
 def rows_of_clicks(count: int) -> tuple[torch.Tensor, ...]:

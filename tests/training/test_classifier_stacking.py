@@ -95,13 +95,16 @@ def test_runs_with_inputs_of_their_own_are_stacked() -> None:
         assert len({(own["epoch"], own["accuracy"]) for own in chosen}) == 1
 
 
-def test_a_prior_is_shared_by_those_with_the_same_labels(phases_seen: list[tuple[str, int]]) -> None:
+def test_a_prior_is_shared_by_those_with_the_same_labels(
+    phases_seen: list[tuple[str, int]], asked_together: list[int]
+) -> None:
     X, y = examples()
     labels = [noisy(y, 0), noisy(y, 0), noisy(y, 1), noisy(y, 0)]
     each: list[dict[str, Any]] = [{"c1": 1.0}, {"c1": 50.0}, {"c1": 50.0}, {"c2": 10.0}]
     made = [Classifier(**QUICK | one, method="deca-p") for one in each]
     fit_together(made, [X] * 4, labels)
     assert phases_seen == [("prior", 2), ("denoising", 4)]
+    assert set(asked_together) == {2}
     for clf, own in zip(made, labels, strict=True):
         alone = Classifier(**clf.get_params()).fit(X, own)
         assert [r["is_best"] for r in clf.history_] == [r["is_best"] for r in alone.history_]
@@ -145,6 +148,28 @@ def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: 
             for (name, ours), theirs in zip(network.named_buffers(), alone.networks_[role].buffers(), strict=True):
                 assert torch.allclose(ours, theirs, rtol=1e-2, atol=2e-3), name
         assert np.allclose(clf.predict_proba(X), alone.predict_proba(X), atol=1e-2)
+
+
+@pytest.mark.parametrize("augment", ["none", "crop-flip"])
+def test_residual_networks_that_share_a_prior_are_those_alone(
+    augment: str, asked_together: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked once for all epochs, or about crops and flips that are the same for all it serves."""
+    monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
+    monkeypatch.setitem(fitting.MOST, ("resnet32", "cpu"), 16)
+    X, y = examples((8, 8, 3))
+    X, y = X[:108], y[:108]
+    more = {"model": "resnet32", "method": "deca-p", "augment": augment, "epochs": 3, "learning_rate": 1e-3}
+    each: list[dict[str, Any]] = [{"c1": 1.0}, {"c1": 1.0, "seed": 1}, {"c1": 50.0}, {"c2": 10.0}]
+    made = [Classifier(**QUICK | more | one) for one in each]
+    labels = [noisy(y, clf.get_params()["seed"]) for clf in made]
+    fit_together(made, [X] * 4, labels)
+    assert set(asked_together) == {2}
+    for clf, own in zip(made, labels, strict=True):
+        alone = Classifier(**clf.get_params()).fit(X, own)
+        assert [r["is_best"] for r in clf.history_] == [r["is_best"] for r in alone.history_]
+        for ours, theirs in zip(_state(clf), _state(alone), strict=True):
+            assert torch.allclose(ours, theirs, rtol=1e-2, atol=2e-3)
 
 
 def test_residual_networks_that_stop_early_take_their_averages_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,6 +276,25 @@ def test_a_recorded_stack_is_the_classifier_alone_and_the_same_bytes_twice(metho
     for clf, twin, alone, few in zip(first, again, classifiers("cuda", **more), clean, strict=True):
         assert torch.equal(weights(clf), weights(twin))
         assert torch.allclose(weights(clf), weights(alone.fit(X, y, clean=few)), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("augment", ["none", "crop-flip"])
+def test_a_recorded_stack_asks_a_prior_for_all_it_serves(augment: str, asked_together: list[int]) -> None:
+    X, y = examples((8, 8, 3))
+    more = {"model": "resnet32", "method": "deca-p", "augment": augment, "epochs": 12, "device": "cuda"}
+
+    def fitted() -> list[Classifier]:
+        made = [Classifier(**QUICK | more | {"c1": c1, "learning_rate": 1e-3}) for c1 in (1.0, 10.0, 50.0)]
+        return fit_together(made, [X] * 3, [noisy(y, 0)] * 3)
+
+    first, again = fitted(), fitted()
+    assert set(asked_together) == {1}
+    for clf, twin in zip(first, again, strict=True):
+        assert torch.equal(weights(clf), weights(twin))
+        alone = Classifier(**clf.get_params()).fit(X, noisy(y, 0))
+        ours, theirs = ([r["loss"] for r in one.history_[12:14]] for one in (clf, alone))
+        assert ours == pytest.approx(theirs, rel=0.05)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -147,7 +147,7 @@ def test_a_run_that_stopped_is_not_changed_while_its_place_is_empty(
 
 @pytest.mark.parametrize("model", ["gmf", "lightgcn", "cdae"])
 def test_runs_that_differ_in_their_constants_share_a_prior(
-    model: str, made: Simulation, phases_seen: list[tuple[str, int]]
+    model: str, made: Simulation, phases_seen: list[tuple[str, int]], asked_together: list[int]
 ) -> None:
     each = [{"c1": 1.0}, {"c1": 100.0}, {"learning_rate": 0.02}, {"alpha": 1.0}, {"seed": 1}]
     settings = {**QUICK, "model": model, "learning_rate": 0.01}
@@ -155,6 +155,7 @@ def test_runs_that_differ_in_their_constants_share_a_prior(
     hooks: list[Any] = [lambda now, own=own: own.append((now.phase, now.epoch)) for own in told]
     stacked = fit_stacked([Recommender(**settings | one) for one in each], Source(made.log()), hooks=hooks)
     assert phases_seen == [("prior", 3), ("denoising", 5)]
+    assert asked_together[0] == max(asked_together) == 3
     for rec, own, one in zip(stacked, told, each, strict=True):
         alone = Recommender(**settings | one).fit(made.log())
         assert own == [(r["phase"], r["epoch"]) for r in alone.history_]

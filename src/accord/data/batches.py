@@ -28,3 +28,19 @@ class ClickBatch:
     @torch.no_grad()
     def frozen_logits(self, network: nn.Module) -> Tensor:
         return self.logits(network)
+
+
+class StackedClickBatch(ClickBatch):
+    """Clicks of several runs as one."""
+
+    def of_runs(self, runs: Tensor) -> ClickBatch:
+        """The batches of some runs."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def frozen_logits(self, network: Any) -> Tensor:
+        """Runs for which one network answers have the same batches: it is asked once."""
+        speakers = network.speakers
+        if speakers is None:
+            return self.logits(network)
+        return self.of_runs(speakers.asked).logits(network).index_select(1, speakers.by)

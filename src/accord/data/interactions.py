@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.data.batches import ClickBatch
+from accord.data.batches import ClickBatch, StackedClickBatch
 from accord.data.row_batches import RowBatch, RowBatches
 from accord.errors import DataError
 
@@ -69,7 +69,7 @@ class StackedChunk:
 
 
 @dataclass(frozen=True)
-class StackedBatch(ClickBatch):
+class StackedBatch(StackedClickBatch):
     """Batches of R runs as one: ``users`` (R, B), ``items`` (2, R, B), ``labels`` (2, 1, 1)."""
 
     users: Tensor
@@ -80,6 +80,9 @@ class StackedBatch(ClickBatch):
     """Which batch of its chunk this is."""
 
     inside = None
+
+    def of_runs(self, runs: Tensor) -> StackedBatch:
+        return StackedBatch(self.users.index_select(0, runs), self.items.index_select(1, runs), self.labels)
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ SAME = 1e-7
 """Numbers that differ by less than this share of themselves are one in float32."""
 BLOCK = 2048
 """Examples of a forward pass without gradients."""
+FROZEN_NUMBERS = 1 << 26
+"""Most logits of networks that do not learn that are kept from epoch to epoch."""
 
 
 def autocast(device: torch.device, precision: torch.dtype) -> AbstractContextManager[Any]:
@@ -133,11 +136,12 @@ class Chunk:
         self.labels = torch.empty(self.batches_held, batch_size, dtype=torch.int64, device=device)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.filled = 0
+        self._rows: Tensor | None = None
         self._frozen: dict[nn.Module, Tensor] = {}
 
     def fill(self, rows: Tensor, draws: Draws | None) -> None:
         """Prepare these rows, and what the frozen networks say to them."""
-        self.filled = len(rows)
+        self.filled, self._rows = len(rows), rows if draws is None else None
         self.inputs.flatten(0, 1)[: len(rows)].copy_(self.data.prepared(rows, draws))
         self.labels.flatten()[: len(rows)].copy_(self.data.labels.index_select(0, rows))
         for network in self._frozen:
@@ -145,12 +149,13 @@ class Chunk:
 
     @torch.no_grad()
     def _fill_frozen(self, network: nn.Module) -> None:
-        inputs = as_network_input(self.inputs.flatten(0, 1)[: self.filled])
-        parts = []
-        for block in inputs.split(BLOCK):
-            with autocast(self.data.device, self.data.precision):
-                parts.append(network.outputs(block)[1].float())  # pyright: ignore[reportCallIssue]
-        logits = torch.cat(parts)
+        table = None if self._rows is None else self.data.frozen_table(network)
+        if table is None or self._rows is None:
+            inputs = as_network_input(self.inputs.flatten(0, 1)[: self.filled])
+            blocks = (LabelledBatch(block, block, self.data.precision) for block in inputs.split(BLOCK))
+            logits = torch.cat([block.logits(network) for block in blocks])
+        else:
+            logits = table.index_select(0, self._rows)
         if network not in self._frozen:
             self._frozen[network] = logits.new_zeros(self.batches_held, self.batch_size, logits.shape[1])
         self._frozen[network].flatten(0, 1)[: self.filled].copy_(logits)
@@ -201,6 +206,7 @@ class LabelledData:
     start: int = 0
     """Where its own inputs begin, where those of several sets are laid end to end."""
     _chunk: Chunk | None = None
+    _said: dict[nn.Module, Tensor | None] = field(default_factory=dict)
 
     @property
     def device(self) -> torch.device:
@@ -268,7 +274,26 @@ class LabelledData:
         inputs = as_network_input(self.prepared(rows).to(self.precision))
         return LabelledBatch(inputs, self.labels.index_select(0, rows), self.precision)
 
+    def frozen_table(self, network: nn.Module) -> Tensor | None:
+        """What a network that does not learn says of every row as it is, asked once in a phase; by row number.
+
+        None where that is too much to keep.
+        """
+        if network not in self._said:
+            self._said[network] = self._asked(network)
+        return self._said[network]
+
+    @torch.no_grad()
+    def _asked(self, network: nn.Module) -> Tensor | None:
+        blocks = (batch.logits(network) for batch in self.in_order())
+        first = next(blocks)
+        shape = len(self.labels), first.shape[1]
+        if prod(shape) > FROZEN_NUMBERS:
+            return None
+        return first.new_zeros(shape).index_copy_(0, self.rows, torch.cat([first, *blocks]))
+
     def finish_phase(self) -> None:
         """Let go of what belongs to a phase that is over."""
+        self._said.clear()
         if self._chunk is not None:
             self._chunk.forget()

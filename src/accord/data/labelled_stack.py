@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from accord.data.augmentation import Draws
 from accord.data.chunks import PartsChunk
-from accord.data.labelled import BLOCK, LabelledData, autocast, logits_with
+from accord.data.labelled import BLOCK, FROZEN_NUMBERS, LabelledData, autocast, logits_with
 
 PIXELS = 1 << 23
 """Most pixels of a run that are looked at together without gradients."""
@@ -36,6 +36,8 @@ class StackedLabelledBatch:
     chunk: PartsChunk[StackedLabelledBatch] | None = None
     index: int = 0
     """Which batch of its chunk this is."""
+    runs: Tensor | None = None
+    """Where these are batches of some runs: which."""
 
     def __len__(self) -> int:
         return self.labels.shape[1]
@@ -46,9 +48,16 @@ class StackedLabelledBatch:
 
     @cached_property
     def _inputs(self) -> Tensor:
-        if self.down is None or self.right is None or self.flip is None:
-            return self.of.prepared(self.rows)
-        return self.of.prepared(self.rows, Draws(self.down.flatten(), self.right.flatten(), self.flip.flatten()))
+        draws = None
+        if self.down is not None and self.right is not None and self.flip is not None:
+            draws = Draws(self.down.flatten(), self.right.flatten(), self.flip.flatten())
+        return self.of.prepared(self.rows, draws, self.runs)
+
+    def of_runs(self, runs: Tensor) -> StackedLabelledBatch:
+        """The batches of some runs."""
+        parts = {name: getattr(self, name) for name in ("rows", "labels", "down", "right", "flip")}
+        own = {name: part.index_select(0, runs) for name, part in parts.items() if part is not None}
+        return StackedLabelledBatch(of=self.of, runs=runs, **own)
 
     def logits(self, network: nn.Module) -> Tensor:
         return self._forward(network)[1]
@@ -69,8 +78,17 @@ class StackedLabelledBatch:
         return logits_with(network, parameters, self._inputs, self.of.precision)
 
     @torch.no_grad()
-    def frozen_logits(self, network: nn.Module) -> Tensor:
-        return self.logits(network)
+    def frozen_logits(self, network: Any) -> Tensor:
+        """Runs for which one network answers have the same batches: it is asked once, and where examples stay as
+        they are, once for all epochs."""
+        speakers = network.speakers
+        own = self if speakers is None else self.of_runs(speakers.asked)
+        table = self.of.frozen_table(network)
+        if table is None:
+            said = own.logits(network)
+        else:
+            said = table.gather(1, own.rows[..., None].expand(-1, -1, table.shape[2]))
+        return said if speakers is None else said.index_select(0, speakers.by)
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,)."""
@@ -110,16 +128,20 @@ class StackedLabels:
         """Examples of a run."""
         return len(self.each[0])
 
-    def prepared(self, rows: Tensor, draws: Draws | None = None) -> Tensor:
-        """Scaled examples (R, B, …), each run by its own measure; images with channels first."""
+    def prepared(self, rows: Tensor, draws: Draws | None = None, runs: Tensor | None = None) -> Tensor:
+        """Scaled examples (R, B, …) of all runs or some, each by its own measure; images with channels first."""
         augmentation = self.each[0].augmentation
-        places = (rows if self._starts is None else rows + self._starts).flatten()
+        mean, std, starts = self._mean, self._std, self._starts
+        if runs is not None:
+            mean, std = mean.index_select(0, runs), std.index_select(0, runs)
+            starts = None if starts is None else starts.index_select(0, runs)
+        places = (rows if starts is None else rows + starts).flatten()
         if draws is None or augmentation is None:
             taken = self.inputs.index_select(0, places)
         else:
             taken = augmentation.take(self.inputs, places, draws)
         taken = taken.view(*rows.shape, *self.inputs.shape[1:])
-        scaled = ((taken.float() - self._mean) / self._std).to(self.precision)
+        scaled = ((taken.float() - mean) / std).to(self.precision)
         return scaled.permute(0, 1, 4, 2, 3) if scaled.dim() == 5 else scaled
 
     def epoch(
@@ -141,6 +163,26 @@ class StackedLabels:
         size = min(BLOCK, PIXELS // pixels) if self.inputs.is_cuda else BLOCK // len(self.each)
         size = min(len(self), max(1, size))
         yield from self._cut([data.rows for data in self.each], size).batches()
+
+    def frozen_table(self, network: Any) -> Tensor | None:
+        """What members that do not learn say of every example, (members, examples, classes) by row; None where
+        examples never come twice alike, or where they are too many."""
+        if self.each[0].augmentation is not None:
+            return None
+        return network.made_once(("said of", *map(id, self.each)), lambda: self._asked(network))
+
+    def _asked(self, network: Any) -> Tensor | None:
+        table: Tensor | None = None
+        for batch in self.in_order():
+            own = batch if network.speakers is None else batch.of_runs(network.speakers.asked)
+            said = own.logits(network)
+            if table is None:
+                shape = len(said), len(self.each[0].labels), said.shape[2]
+                if prod(shape) > FROZEN_NUMBERS:
+                    return None
+                table = said.new_zeros(shape)
+            table.scatter_(1, own.rows[..., None].expand_as(said), said)
+        return table
 
     def at(self, step: int | Tensor, size: int) -> StackedLabelledBatch:
         """Batches that walk round and round the rows of every run: the same for the same step."""

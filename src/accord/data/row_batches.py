@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from accord.data.batches import ClickBatch
+from accord.data.batches import ClickBatch, StackedClickBatch
 from accord.data.chunks import PartsChunk
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class RowBatch(_OfRows):
 
 
 @dataclass(frozen=True)
-class StackedRowBatch(_OfRows):
+class StackedRowBatch(_OfRows, StackedClickBatch):
     """Batches of R runs as one: ``users`` (R, B), ``items`` (2, R, B), ``rows`` (R, U); shorter ones are padded."""
 
     users: Tensor
@@ -93,6 +93,11 @@ class StackedRowBatch(_OfRows):
     def count(self) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Clicks of each run's batch, (R, 1)."""
         return self.inside.sum(1, keepdim=True)
+
+    def of_runs(self, runs: Tensor) -> StackedRowBatch:
+        names = ("users", "clicked", "unclicked", "rows", "position", "kept", "inside")
+        own = {name: getattr(self, name).index_select(0, runs) for name in names}
+        return StackedRowBatch(labels=self.labels, **own)
 
     @property
     def whole(self) -> Tensor:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -6,16 +6,29 @@ restored as if it stood alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+
+T = TypeVar("T")
+
+
+class Speakers(NamedTuple):
+    """Who answers where members are alike: one of them is asked for the others too."""
+
+    asked: Tensor
+    """Of each member that is left, the first place it answers for."""
+    by: Tensor
+    """For each place, the member that answers."""
 
 
 class Stack(nn.Module):
     """R networks of one architecture. A kind of stack adds `logits`, or `outputs` for classifiers.
 
-    What the members average along the way (their buffers) is shared in the same way where a kind asks for it.
+    What the members average along the way (their buffers) is shared in the same way where a kind asks for it. Where
+    members are alike and learn no more, one of them stands for all (`stand_for`).
     """
 
     averages = False
@@ -26,6 +39,10 @@ class Stack(nn.Module):
         self.names = [name for name, _ in members[0].named_parameters()]
         self.buffer_names = [name for name, _ in members[0].named_buffers()] if self.averages else []
         self._all = self._members = list(members)  # no submodules: their parameters are the stack's own
+        self._by: list[int] | None = None
+        self.speakers: Speakers | None = None
+        """None where every place has a member of its own."""
+        self._made: dict[Hashable, Any] = {}
         for name in self.names:
             self.register_parameter(_flat(name), nn.Parameter(self._joined(name)))
         for name in self.buffer_names:
@@ -67,12 +84,43 @@ class Stack(nn.Module):
         return [self.of(name).data for name in (*self.names, *self.buffer_names)]
 
     def train(self, mode: bool = True) -> Stack:
+        """Every change of mode or members forgets what was made of them."""
+        self._made.clear()
         for member in self._members:
             member.train(mode)
         return super().train(mode)
 
+    def made_once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """What is made of members that do not learn, until they change."""
+        if self.training:
+            return make()
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+    def stand_for(self, groups: Sequence[Sequence[int]]) -> None:
+        """Of members that are alike, by place, the first stays and answers for all of its group."""
+        self.keep([places[0] for places in groups])
+        by = {place: member for member, places in enumerate(groups) for place in places}
+        self._answer([by[place] for place in sorted(by)])
+
+    def _answer(self, by: list[int]) -> None:
+        device = next(self.parameters()).device
+        asked = [by.index(member) for member in range(len(self))]
+        each = (torch.tensor(one, dtype=torch.int64, device=device) for one in (asked, by))
+        self._by, self.speakers = by, Speakers(*each)
+
     def keep(self, which: Sequence[int]) -> list[nn.Module]:
-        """Leave these members in the stack; the others go their own way, with parameters of their own."""
+        """Go on with the runs at these places; the other members go their own way, with parameters of their own."""
+        if self._by is None:
+            return self._keep(which)
+        by = [self._by[place] for place in which]
+        speaking = sorted(set(by))
+        gone = self._keep(speaking)
+        self._answer([speaking.index(member) for member in by])
+        return gone
+
+    def _keep(self, which: Sequence[int]) -> list[nn.Module]:
         gone = [member for r, member in enumerate(self._members) if r not in which]
         for member in gone:
             for name in (*self.names, *self.buffer_names):
@@ -93,7 +141,7 @@ class Stack(nn.Module):
 
     def rejoin(self) -> None:
         """All members back in the stack, with the parameters they have by now."""
-        self._members = self._all
+        self._members, self._by, self.speakers = self._all, None, None
         for name in (*self.names, *self.buffer_names):
             self.of(name).data = self._joined(name)
         self._share()

@@ -84,15 +84,6 @@ class FactorStack(Stack):
 class LightGCNStack(Stack):
     """LightGCN on one graph: the members' vectors are averaged together."""
 
-    def __init__(self, members: Sequence[nn.Module]) -> None:
-        super().__init__(members)
-        self._cache: tuple[Tensor, Tensor] | None = None
-
-    def train(self, mode: bool = True) -> Stack:
-        """Every change of mode or members forgets the averaged vectors."""
-        self._cache = None
-        return super().train(mode)
-
     def _final(self) -> tuple[Tensor, Tensor]:
         first: Any = self._members[0]
         final: Any = _Propagate.apply(self.of("users"), self.of("items"), *first.graphs())
@@ -102,11 +93,7 @@ class LightGCNStack(Stack):
         return _products(*self._averaged(), None, users, items)
 
     def _averaged(self) -> tuple[Tensor, Tensor]:
-        if self.training:
-            return self._final()
-        if self._cache is None:
-            self._cache = self._final()
-        return self._cache
+        return self.made_once("averaged", self._final)
 
     def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
         of_users, of_items = self._averaged()

@@ -3,7 +3,8 @@
 The runs differ in seed, learning rate, L2 term, constants and prior. Each draws its order and its negatives from
 streams of its own, and a step is one set of operations for all of them. A run that stops early leaves the stack and
 frees its place. What a run learns does not depend on who else is in the stack. Where runs would go through a phase
-alike, as those that differ in their constants alone do through the training of DeCA(p)'s prior, one goes for all.
+alike, as those that differ in their constants alone do through the training of DeCA(p)'s prior, one goes for all, and
+what it has become answers for all.
 On a GPU a step is recorded once and replayed, and places are freed when a part of them is empty: a smaller stack
 has to be recorded again.
 """
@@ -110,24 +111,21 @@ def train_stacked(
     computes_here()
     device = runs[0].data.device
     keeper = StackKeeper(list(phases), stacks, runs, checkpoint)
+    alike: dict[Any, list[list[int]]] = {}
+    """Networks that have learnt, and the places at which they are the same."""
     with own_stream(device):
         for number, phase in enumerate(phases, 1):
-            if number < keeper.phase:
-                continue
-            for one in (*stacks, *settings):
-                one.rejoin()
             groups = _groups(runs, world) if phase.shared else [[place] for place in range(len(runs))]
-            first = [places[0] for places in groups]
-            if len(first) < len(runs):
-                for one in (*stacks, *settings):
-                    one.keep(first)
-            for place, *others in groups:
-                runs[place].twins = [runs[other] for other in others]
-            own = [runs[place] for place in first]
-            now = _Phase(phase, (number, len(phases)), stacks, settings, own, world)
-            keeper.begin(number, now)
-            now.run(keeper)
-            _hand_on(phase, groups)
+            if number >= keeper.phase:
+                _gather(phase, groups, [*stacks, *settings], alike)
+                for place, *others in groups:
+                    runs[place].twins = [runs[other] for other in others]
+                own = [runs[place] for place, *_ in groups]
+                now = _Phase(phase, (number, len(phases)), stacks, settings, own, world)
+                keeper.begin(number, now)
+                now.run(keeper)
+                _hand_on(phase, groups)
+            alike |= dict.fromkeys(phase.networks.values(), groups)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     for one in stacks:
@@ -149,6 +147,18 @@ def _groups(runs: Sequence[StackedRun], world: World) -> list[list[int]]:
         else:
             groups.append([place])
     return groups
+
+
+def _gather(
+    phase: Phase, groups: Sequence[Sequence[int]], all_: Sequence[Stack | PerRun], alike: dict[Any, list[list[int]]]
+) -> None:
+    """Who goes through a phase: of each group the first. Of those that learnt alike before, one answers for all."""
+    for one in all_:
+        one.rejoin()
+        if phase.shared:
+            one.keep([place for place, *_ in groups])
+        elif one in alike and len(alike[one]) < len(groups) and one not in phase.networks.values():
+            one.stand_for(alike[one])  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @torch.no_grad()
