@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -250,6 +251,19 @@ def test_help_is_instant_and_needs_no_torch() -> None:
     assert said.strip().endswith("False")
     # 0.3 s on an idle machine; on one that is slow now, not much longer than what draws the page takes to import
     assert taken < 0.6 or taken < 3 * best_of_five("import typer, rich.console, rich.table")[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "then"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")]
+)
+def test_idle_threads_leave_the_cores_to_other_commands(given: dict[str, str], then: str) -> None:
+    """Said before torch reads it, unless the person has said something else."""
+    program = "import os, sys; from accord.cli.main import run\ntry: run()\nfinally:"
+    program += " print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    kept = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    command = [sys.executable, "-c", program, "--version"]
+    done = subprocess.run(command, env=kept | given, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == f"{then} False"
 
 
 def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 The runs differ in seed, learning rate, L2 term, constants and prior. Each draws its order and its negatives from
 streams of its own, and a step is one set of operations for all of them. A run that stops early leaves the stack and
 frees its place. What a run learns does not depend on who else is in the stack. Where runs would go through a phase
-alike, as those that differ in their constants alone do through the training of DeCA(p)'s prior, one goes for all, and
-what it has become answers for all.
+alike, as those that differ in their constants alone do through the training of DeCA(p)'s prior, one goes for all,
+and what it has become answers for all.
 On a GPU a step is recorded once and replayed, and places are freed when a part of them is empty: a smaller stack
 has to be recorded again.
 """
