@@ -193,3 +193,23 @@ def test_paper_splits_have_the_published_sizes(movielens: Path, name: str, sizes
     parts = [set(pairs(table)) for table in (fair.train, fair.valid, fair.test)]
     assert not parts[0] & parts[1]
     assert not (parts[0] | parts[1]) & parts[2]
+
+
+@pytest.mark.data
+def test_what_is_said_to_be_wrong_with_the_authors_files_is(movielens: Path) -> None:
+    root, facts = movielens.parent, dict[str, list[int]]()
+    for name in ("movielens-100k", "modcloth", "adressa"):
+        paper = load_benchmark(find_data_set(name), "paper", root)
+        train, valid, test = (pairs(table) for table in (paper.train, paper.valid, paper.test))
+        tested = {user for user, _ in test}
+        cold = tested - {user for user, _ in train}
+        shared = len(set(valid) & set(test))
+        repeats, leaked = len(test) - len(set(test)), len(set(test) & set(train))
+        facts[name] = [shared, repeats, leaked, len(set(valid) & set(train)), len(cold), len(tested)]
+    assert facts["movielens-100k"][0] == 1707
+    assert facts["modcloth"][-2:] == [1824, 4303]
+    assert facts["adressa"][1:] == [604, 191, 1132, 4818, 10_380]
+    rows = (root / "ml-100k" / "ml-100k.valid.rating").read_text().splitlines()
+    assert {row.split("\t")[2] for row in rows} == {"5"}
+    for name, numbers in (("movielens-100k", ["1,707"]), ("adressa", ["604", "191", "1,132", "4,818", "10,380"])):
+        assert all(number in find_data_set(name).caveat for number in numbers)

@@ -124,3 +124,12 @@ def test_the_command_line(
     assert ran("--show", "--out", str(empty)) == 2
     assert "no study in" in capsys.readouterr().err
     assert not list(empty.iterdir())
+
+
+def test_what_is_wrong_with_the_files_is_said_below_the_table(folder: Path) -> None:
+    page = write_overview(folder).read_text()
+    assert "The files of" not in page
+    put(folder, "recommend-movielens", {"paper": [row("gmf", "normal", 0.1), row("gmf", "deca", 0.1, 0.5)]})
+    page = write_overview(folder).read_text()
+    assert page.count("The files of movielens-100k: the validation rows are all of rating 5") == 1
+    assert page.index("The files of") > page.index("## Clicks. The authors' split files")

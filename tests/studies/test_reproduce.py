@@ -101,6 +101,12 @@ def test_every_kind_of_view(name: str, root: Path, tmp_path: Path) -> None:
     pictures = 0 if name == "noise-models" else 1
     assert len(list(tmp_path.glob("*.svg"))) == len(list(tmp_path.glob("*.png"))) == pictures
     assert page.count(".svg)") == pictures
+    if name == "agreement-recommend":
+        decided = list((tmp_path / "models" / "cells").glob("*.parquet"))
+        for path in decided:
+            path.unlink()
+        assert decided
+        assert shown(study, root, tmp_path, seeds=2) == page  # what was measured of them stays
 
 
 def beside_cleanlab() -> Declared:

@@ -198,6 +198,8 @@ def click_study(
             log, truths=truths, columns=columns, valid=valid, ks=ks or [20], settings=settings, **choices
         )
     benchmark = load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]
+    if protocol == "paper" and entry.caveat:
+        ui.say(f"The files of {entry.title}: {entry.caveat}.")
     return Comparison.of_benchmark(benchmark, settings=settings, **choices)
 
 
@@ -280,6 +282,8 @@ def run_data_show(name: str) -> None:
         for protocol in ("fair", "paper"):
             sizes = load_benchmark(entry, protocol).sizes
             ui.out.print(f"{protocol}: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items()))
+    if entry.caveat:
+        ui.out.print(f"caveat of paper: {entry.caveat}", markup=False)
 
 
 def run_data_get(name: str, root: Path, way: str) -> None:

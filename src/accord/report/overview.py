@@ -11,7 +11,7 @@ from accord.errors import DataError
 from accord.estimators.run_folder import read_json
 from accord.files import write_whole
 from accord.report.figures import COLOURS, draw_differences, figure
-from accord.report.results import NOT_RUN, cells_done, named, paper_of, what_marks_mean
+from accord.report.results import NOT_RUN, cells_done, named, paper_of, what_is_wrong, what_marks_mean
 from accord.studies.declared import STUDIES
 from accord.studies.reproduction import OUTCOME
 from accord.studies.tables import OVER_SEEDS, SIGNIFICANT, as_markdown, is_over_seeds
@@ -37,6 +37,7 @@ class _Table:
     metric: str
     cells: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     paper: dict[tuple[str, str], float] = field(default_factory=dict)
+    caveats: dict[str, str] = field(default_factory=dict)
 
     def methods(self) -> list[str]:
         return list(dict.fromkeys(method for rows in self.cells.values() for method in rows))
@@ -103,6 +104,8 @@ def _tables(found: Mapping[str, dict[str, Any]]) -> dict[str, _Table]:
             if part.is_images:
                 key, title, paper = "images", "Images, by the share of labels redrawn", "images"
             table = tables.setdefault(key, _Table(title, part.metric))
+            if cells_done(outcome["parts"].get(part.name, {})):
+                table.caveats[part.data] = part.caveat
             for row in outcome["parts"].get(part.name, {}).get("rows", []):
                 if row["model"]:  # of none: popularity
                     cell = f"{part.data} {f'{part.level:.0%}' if part.is_images else row['model']}"
@@ -135,6 +138,8 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
         *what_marks_mean(cell for row in rows for cell in row),
         "",
         _count(table),
+        "",
+        *what_is_wrong(table.caveats),
     ]
     if not points:
         return lines
@@ -148,7 +153,7 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
     words = (
         "Filled: beyond chance; hollow: within it, or not tested. An arrow: further away than the figure reaches."
     )
-    return [*lines, "", f"![{table.title}]({picture}.svg)", "", words]
+    return [*lines, f"![{table.title}]({picture}.svg)", "", words]
 
 
 def _cell(table: _Table, cell: str, method: str) -> str:

@@ -46,6 +46,7 @@ def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Pat
             )
             lines += [*VIEWS[view.kind](view, there, outcome, out, name), ""]
             lines += _of_fewer_seeds([outcome["parts"][part.name] for part in there])
+            lines += what_is_wrong({part.data: part.caveat for part in there})
     path = out / "README.md"
     write_whole(path, "\n".join(lines).rstrip() + "\n")
     return path
@@ -80,6 +81,11 @@ def _of_fewer_seeds(found: list[dict[str, Any]]) -> list[str]:
     return [f"Not complete: some rows have {words} seeds.", ""] if short else []
 
 
+def what_is_wrong(caveats: Mapping[str, str]) -> list[str]:
+    """What is known to be wrong with the files of these data sets."""
+    return [line for data, words in caveats.items() if words for line in (f"The files of {data}: {words}.", "")]
+
+
 def cells_done(found: dict[str, Any]) -> int:
     """Cells of a part that are done."""
     return sum(row["seeds"] for row in found.get("rows", []))
@@ -107,6 +113,13 @@ def _spread(values: list[float]) -> tuple[float, float]:
 def _write_csv(path: Path, rows: list[list[str]]) -> None:
     with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def _read_csv(path: Path) -> list[list[str]]:
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
 
 
 def _picture(name: str, words: str) -> list[str]:
@@ -317,15 +330,17 @@ def _agreement(view: View, parts: list[Part], outcome: dict[str, Any], out: Path
         folder = out / folder_of(part) / CELLS
         kinds = ("train", "test") if part.is_images else ("",)
         for kind in kinds:
+            title = f"{view.title}{f' ({kind})' if kind else ''}"
+            place = f"{name}-{kind}" if kind else name
             pairs = _pairs_of_models(part, outcome["parts"][part.name]["seeds"], folder, kind)
-            if not pairs:
+            if not pairs:  # what each decided is no longer at hand: the table and the figure stay as they were
+                rows = _read_csv(out / f"{place}.csv")
+                lines += [*_picture(place, title), as_markdown(rows)] if rows else []
                 continue
             groups = {
                 pair: {k: _spread([one[k] for one in found]) for k in ("clean", "noisy")}
                 for pair, found in pairs.items()
             }
-            title = f"{view.title}{f' ({kind})' if kind else ''}"
-            place = f"{name}-{kind}" if kind else name
             rows = [["models", "clean", "noisy", "noisy / clean"]]
             for pair, found in groups.items():
                 (clean, _), (noisy, _) = found["clean"], found["noisy"]

@@ -73,6 +73,11 @@ class Part:
         """What its rows are judged by: accuracy, or NDCG at the larger K of the paper."""
         return "accuracy" if self.is_images else f"ndcg@{max(find_data_set(self.data).ks)}"
 
+    @property
+    def caveat(self) -> str:
+        """What is known to be wrong with its data, for all rows alike."""
+        return "" if self.is_images or self.protocol != "paper" else find_data_set(self.data).caveat
+
     def study(self, root: Path | None, seeds: int, device: str) -> Study:
         """The comparison of this part; data that are not at hand are an error that says so."""
         return self._images(root, seeds, device) if self.is_images else self._clicks(root, seeds, device)
