@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from accord.cli import process
 from accord.data.simulator import Simulation
 
 FAST = ["--epochs", "2", "--set", "batch_size=512", "--set", "dims=8"]
@@ -264,6 +265,30 @@ def test_idle_threads_leave_the_cores_to_other_commands(given: dict[str, str], t
     command = [sys.executable, "-c", program, "--version"]
     done = subprocess.run(command, env=kept | given, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == f"{then} False"
+
+
+@pytest.mark.parametrize(
+    ("own", "calls"), [({}, [(-4, 0), (-1, 2**31 - 1)]), ({"MALLOC_TRIM_THRESHOLD_": "1"}, [])]
+)
+def test_freed_memory_stays_unless_the_person_has_said_something_else(
+    own: dict[str, str], calls: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, int]] = []
+
+    class Libc:
+        def mallopt(self, *given: int) -> None:
+            made.append(given)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(process.ctypes, "CDLL", lambda name: Libc())
+    monkeypatch.setattr(process.sys, "platform", "linux")
+    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+        monkeypatch.delenv(name)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    process.keep_freed_memory()
+    assert made == calls
+    monkeypatch.setattr(process.ctypes, "CDLL", lambda name: object())  # another libc
+    process.keep_freed_memory()
 
 
 def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None:

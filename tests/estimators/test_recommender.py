@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,12 @@ import torch
 from torch import nn
 
 from accord import Recommender
+from accord.data.clicks import match_pairs
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, SettingError, UnknownIdError
+from accord.estimators.parts import TRAIN
+from accord.estimators.stacking import Source, fit_stacked
+from accord.evaluation import RankingTask, mean_metrics
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
 
@@ -270,6 +275,33 @@ def test_strangers_are_ranked_for_by_popularity(fitted: Recommender, made: Simul
     left_to_the_model = Recommender(method="normal", cold_users="model", **QUICK).fit(made.log())
     with pytest.raises(DataError, match="same ids"):
         left_to_the_model.evaluate(both)
+
+
+def test_validation_ranks_for_users_without_a_click_as_the_recommender_will(made: Simulation) -> None:
+    """By popularity, whatever the model has made of them so far; alone and in a stack."""
+    log, truth = made.log(), made.truth()
+    new = pa.table({"user": [f"new{k}" for k in range(40)], "item": truth["item"].slice(0, 40)})
+    valid = pa.concat_tables([truth.slice(0, 300).select(["user", "item"]), new])
+    settings = {"method": "normal", **QUICK, "epochs": 3, "patience": 0}
+
+    def fitted(**more: Any) -> Recommender:
+        return Recommender(**settings | more).fit(log, valid=valid, known=new)
+
+    rec = fitted()
+    training = rec._interactions(rec.part_ == TRAIN)
+    pairs = match_pairs(valid, rec.user_ids_, rec.item_ids_, rec.columns_)
+    task = RankingTask.from_pairs(pairs.users, pairs.items, [training])
+    served = mean_metrics(rec._scorer(training), task, [20])
+    (kept,) = [
+        one["valid"] for one in rec.history_ if one["epoch"] == rec.metrics_["validation"]["training"]["epoch"]
+    ]
+    assert kept["ndcg@20"] == pytest.approx(served["ndcg@20"], abs=1e-6)
+    assert fitted(cold_users="model").history_[0]["valid"] != rec.history_[0]["valid"]
+    pair = [Recommender(**settings), Recommender(**settings, seed=1)]
+    fit_stacked(pair, Source(log, valid=valid, known=new))
+    assert pair[0].history_[-1]["valid"]["ndcg@20"] == pytest.approx(rec.history_[-1]["valid"]["ndcg@20"], abs=1e-4)
+    with pytest.raises(DataError, match="No user of the validation clicks has a training click"):
+        Recommender(**settings).fit(log, valid=new, known=new)
 
 
 def test_known_ids_join_the_catalogue(made: Simulation) -> None:

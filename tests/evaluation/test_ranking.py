@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data.interactions import Interactions
-from accord.evaluation import METRICS, RankingTask, mean_metrics, ranking
+from accord.evaluation import METRICS, RankingTask, mean_metrics, ranking, stacked_means
 from accord.evaluation.ranking import ranking_metrics
 
 
@@ -126,3 +126,22 @@ def test_at_most_so_many_users_are_ranked() -> None:
     other = RankingTask.from_pairs(users, np.ones(50, int), [train], max_users=8, seed=2)
     assert len(task.users) == 8
     assert task.users.tolist() == again.users.tolist() != other.users.tolist()
+
+
+@given(st.lists(st.booleans(), min_size=5, max_size=5), st.integers(0, 2**16))
+@settings(max_examples=50, deadline=None)
+def test_settled_users_count_by_their_own_scorer_whatever_the_model(apart: list[bool], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    train = Interactions.from_pairs(np.arange(5), rng.integers(0, 7, 5), 5, 7)
+    whole = RankingTask.from_pairs(np.arange(5).repeat(2), rng.integers(0, 7, 10), [train])
+    model, fixed = (torch.from_numpy(rng.normal(size=(5, 7))).float() for _ in range(2))
+    which = torch.tensor(apart)
+    mixed = torch.where(which[:, None], fixed, model)
+    task = whole.with_settled(which, lambda users: fixed[users])
+    wanted = mean_metrics(lambda users: mixed[users], whole, [3])
+    for _ in range(2):
+        found = mean_metrics(lambda users: model[users], task, [3])
+        assert found == pytest.approx(wanted, abs=1e-6)
+    both = stacked_means(lambda users: torch.stack([model[users], -model[users]]), task, [3], 2)
+    assert both["ndcg@3"][0].item() == pytest.approx(wanted["ndcg@3"], abs=1e-6)
+    assert len(task.users) == 5 - sum(apart)

@@ -19,14 +19,14 @@ from accord.objectives import binary
 from accord.objectives import binary_reference as plain
 
 
-@given(st.lists(st.floats(-20, 20), min_size=2, max_size=30), st.floats(0, 0.9))
+@given(st.lists(st.floats(-20, 20), min_size=1, max_size=30), st.floats(0, 0.9))
 def test_t_ce_keeps_exactly_the_stated_share(logits: list[float], drop_rate: float) -> None:
     keep = binary.kept_positives(len(logits), drop_rate)
-    assert keep == len(logits) - round(drop_rate * len(logits))
+    assert keep == max(1, len(logits) - round(drop_rate * len(logits)))
+    stacked = binary.kept_positives(torch.tensor([[len(logits)]]), torch.tensor([[drop_rate]], dtype=torch.float64))
+    assert stacked.tolist() == [[keep]]  # pyright: ignore[reportAttributeAccessIssue]
     f = torch.tensor([logits, logits[::-1]], dtype=torch.float64, requires_grad=True)
     labels = torch.tensor([[1.0], [0.0]], dtype=torch.float64)
-    if keep == 0:
-        return
     loss = binary.truncated_cross_entropy(f, labels, keep)
     assert loss.item() == pytest.approx(plain.truncated_cross_entropy(logits, logits[::-1], drop_rate), rel=1e-9)
     (grad,) = torch.autograd.grad(loss, f)

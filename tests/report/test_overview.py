@@ -11,6 +11,7 @@ import pytest
 
 from accord.cli import main
 from accord.report.overview import write_overview
+from accord.studies import Comparison
 
 
 def row(
@@ -25,7 +26,8 @@ def row(
 
 def put(folder: Path, study: str, parts: dict[str, list[dict[str, Any]]]) -> None:
     (folder / study).mkdir(parents=True)
-    outcome = {name: {"rows": rows, "seeds": 3, "wall_seconds": 90.0} for name, rows in parts.items()}
+    more = {"seeds": 3, "wall_seconds": 90.0, "rules": list(Comparison.rules)}
+    outcome = {name: {"rows": rows, **more} for name, rows in parts.items()}
     (folder / study / "study.json").write_text(json.dumps({"study": study, "parts": outcome}))
 
 
@@ -133,3 +135,11 @@ def test_what_is_wrong_with_the_files_is_said_below_the_table(folder: Path) -> N
     page = write_overview(folder).read_text()
     assert page.count("The files of movielens-100k: the validation rows are all of rating 5") == 1
     assert page.index("The files of") > page.index("## Clicks. The authors' split files")
+
+
+def test_cells_made_by_older_rules_are_to_be_run_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "run again" not in write_overview(folder).read_text()
+    monkeypatch.setattr(Comparison, "rules", (*Comparison.rules, "another rule"))
+    page = write_overview(folder)
+    assert lines(page)["[recommend-adressa](recommend-adressa/README.md)"][-1].endswith("fair: to be run again")
+    assert "To be run again by newer rules, as their pages say: adressa." in page.read_text()

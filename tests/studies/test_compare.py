@@ -6,13 +6,16 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from scipy.stats import ttest_ind
 
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
 from accord.studies import Comparison, compare
+from accord.studies.study import Cell, _digest
 from accord.studies.tables import as_csv, as_markdown, best_rows, comparison_rows, detection_rows, shown_p
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
@@ -37,6 +40,47 @@ def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> N
     assert set(summary["rows"][0]["metrics"]) == {"valid ndcg@20", "ndcg@20", "recall@20", "noise auc"}
     assert cells[0]["settings"]["seed"] == 0
     assert cells[0]["selection"] == "best epoch by NDCG@20 on held-out clicks (each user's latest clicks)"
+
+
+@pytest.mark.parametrize("changed", ["log", "valid", "truths", "known", "clean_log", "ratings"])
+def test_another_table_of_the_same_size_is_another_study(changed: str, made: Simulation) -> None:
+    def study(table: Any) -> Comparison:
+        return Comparison(
+            **{"log": made.log(), "methods": ["normal"], changed: [table] if changed == "truths" else table}
+        )
+
+    table = made.truth()
+    users = table["user"].to_pylist()
+    other = table.set_column(0, "user", pa.array([users[-1], *users[:-1]]))
+    cut = pa.concat_tables([table.slice(0, 7), table.slice(7)])  # the same in other pieces, and of other kinds
+    words = table.cast(pa.schema([(name, pa.large_string()) for name in table.column_names]))
+    each = [study(one).identity(Cell("gmf", "normal", 0)) for one in (table, cut, words, table.to_pandas(), other)]
+    assert len(set(each[:4])) == 1
+    assert each[0] != each[4]
+
+
+def test_digests_of_odd_tables() -> None:
+    tables = [
+        pa.table({"a": pa.array([], pa.string())}),
+        pa.table({"a": ["", None]}),
+        pa.table({"a": [None, ""]}),
+        pa.table({"a": ["ab", "c"]}),
+        pa.table({"a": ["a", "bc"]}),
+        pa.table({"b": ["a", "bc"]}),
+        pa.table({"a": [[1], [2, 3]]}),
+        pa.table({"a": [[1, 2], [3]]}),
+    ]
+    assert len({_digest(table) for table in tables}) == len(tables)
+
+
+def test_a_table_shows_users_with_clicks_apart_where_there_are_others(made: Simulation, tmp_path: Path) -> None:
+    new = pa.table({"user": ["new"] * 3, "item": made.truth()["item"].slice(0, 3)})
+    truth = pa.concat_tables([made.truth().select(["user", "item"]), new])
+    summary = compare(Comparison(made.log(), ["popularity"], seeds=1, truths=[truth]), tmp_path)
+    (row,) = summary["rows"]
+    assert {"ndcg@20", "warm ndcg@20"} <= set(row["metrics"])
+    assert not {"warm recall@20", "warm ndcg@5"} & set(row["metrics"])
+    assert summary["rules"] == list(Comparison.rules)
 
 
 def test_tables() -> None:

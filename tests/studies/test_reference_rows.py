@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from accord import Recommender
@@ -42,6 +43,17 @@ def test_false_clicks_go_into_training_alone(made: Simulation, share: float) -> 
     assert len(false_pairs) == len(false)
     assert not false_pairs & pairs(made.log())
     assert pairs(dirty.valid) | set(zip(own.user, own.item, strict=True)) == pairs(made.log())
+
+
+def test_no_false_click_is_one_that_is_tested_by(made: Simulation) -> None:
+    """Nor one of the pairs that the catalogue knows."""
+    known = with_false_clicks(Materials(made.log()), 0.5, {}, seed=1, split_share=0.1).noise.to_pandas()
+    known = pa.Table.from_pandas(known[known.is_noise][["user", "item"]].head(100), preserve_index=False)
+    study = Comparison(made.log(), ["normal"], settings=QUICK, truths=[made.truth()], inject=2.0, known=known)
+    marked = study._materials("normal", 1, None).noise.to_pandas()
+    false = set(zip(marked[marked.is_noise].user, marked[marked.is_noise].item, strict=True))
+    assert len(false) > 1000
+    assert not false & (pairs(made.truth()) | pairs(known) | pairs(made.log()))
 
 
 def test_reference_rows_in_a_table(made: Simulation, tmp_path: Path) -> None:

@@ -417,15 +417,22 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
             for r in ("common", "own-6")
         ]
         assert [r["trials"] for r in rounds] == [3, 6]
-        best = max(rounds, key=lambda r: r["value"])
+        best = rounds[1] if method == "deca-p" else max(rounds, key=lambda r: r["value"])
         chosen = tuned.tuned[f"gmf {method}"]
         assert best["best"].items() <= chosen.items()
         assert set(rounds[0]["space"]) == {"learning_rate", "l2"}
         own = {"normal": set(), "t-ce": {"drop_rate"}, "deca-p": {"c0", "c1", "alpha"}}[method]
         further = set() if method == "deca-p" else {"learning_rate", "l2"}
         assert set(rounds[1]["space"]) == own | further
-        if method == "deca-p":  # its own settings are tried at the best common ones
+        assert rounds[0]["method"] == ("normal" if method == "deca-p" else method)
+        if method == "deca-p":  # its own settings are tried at the common ones that suit its prior best
             assert rounds[0]["best"].items() <= rounds[1]["fixed"].items()
+            assert rounds[0] == json.loads((tmp_path / "tune" / "gmf-normal" / "common" / "tune.json").read_text())
+            assert not (tmp_path / "tune" / "gmf-deca-p" / "common" / "study.db").exists()  # not searched twice
+    alone = tuned_study(
+        replace(study, methods=["deca-p"]), tmp_path / "alone", budget, lambda row, now: None, lambda t, s: None
+    )
+    assert alone.tuned["gmf deca-p"] == tuned.tuned["gmf deca-p"]
 
 
 def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: Path) -> None:

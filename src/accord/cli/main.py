@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from accord import __version__
+from accord.cli.process import keep_freed_memory, leave_cores_to_others
 from accord.cli.words import holds_classifier, labelled_words, names_of, settings_of, space_of
 from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped
 
@@ -427,24 +427,14 @@ GO_ON = ("tune", "compare", "reproduce")
 """Commands that, given again, take up what they were at."""
 
 
-TURNS_AWAKE = "1000"
-"""How long idle threads of torch stay awake: as OpenMP's runtime has it where threads are more than cores."""
-
-
 def _stop(*_: object) -> None:
     raise Stopped
 
 
-def _leave_cores_to_others() -> None:
-    """By default idle threads stay awake 300 times as long, and two commands at once, on the cores of one, wait for
-    threads of their own that cannot run because the other's are waiting too. Read when torch is imported."""
-    if not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}:
-        os.environ["GOMP_SPINCOUNT"] = TURNS_AWAKE
-
-
 def run() -> None:
     """Entry point: bad input is one sentence and exit code 2; SIGTERM is as good as Ctrl-C."""
-    _leave_cores_to_others()
+    leave_cores_to_others()
+    keep_freed_memory()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as in the background of a script
             signal.signal(number, _stop)

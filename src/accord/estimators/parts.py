@@ -91,9 +91,15 @@ def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns)
     return Clicks(users, items, user_ids, item_ids, np.asarray(table["count"]), times, columns, time_type)
 
 
+def by_popularity(training: Interactions) -> Scorer:
+    """A scorer that ranks the items by their clicks for everybody."""
+    popularity = torch.log1p(training.popularity.float())
+    return lambda users: popularity.expand(len(users), -1).clone()
+
+
 def with_popularity_for_cold_users(scorer: Scorer, training: Interactions) -> Scorer:
     """A scorer that ranks by item popularity for users without a training click, or beyond the known ones."""
-    popularity = torch.log1p(training.popularity.float())
+    popularity = by_popularity(training)
 
     @torch.no_grad()
     def scores(users: Tensor) -> Tensor:
@@ -101,7 +107,7 @@ def with_popularity_for_cold_users(scorer: Scorer, training: Interactions) -> Sc
         warm &= training.degrees[users.clamp(max=training.n_users - 1)] > 0
         if warm.all():
             return scorer(users)
-        ranked = popularity.expand(len(users), -1).clone()
+        ranked = popularity(users)
         if warm.any():
             ranked[warm] = scorer(users[warm])
         return ranked

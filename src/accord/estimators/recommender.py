@@ -25,6 +25,7 @@ from accord.estimators.parts import (
     TRAIN,
     VALID,
     VALID_FILE,
+    by_popularity,
     over_pairs,
     whole_k,
     with_popularity_for_cold_users,
@@ -183,13 +184,23 @@ class Recommender:
             if (self.part_ < SEEN).all()
             else [training, self._interactions(self.part_ == SEEN, training.device)]
         )
-        return RankingTask.from_pairs(
+        task = RankingTask.from_pairs(
             self.clicks_.users[held],
             self.clicks_.items[held],
             masked,
             max_users=self.settings.valid_users,
             seed=self.settings.seed,
         )
+        task = self._as_served(task, training)
+        if not len(task.users):
+            raise DataError("No user of the validation clicks has a training click, so that they decide nothing.")
+        return task
+
+    def _as_served(self, task: RankingTask, training: Interactions) -> RankingTask:
+        """Users without a training click are ranked for as they will be: by popularity, unless the model is to."""
+        if self.settings.cold_users == "model":
+            return task
+        return task.with_settled(training.degrees[task.users] == 0, by_popularity(training))
 
     def _watched_task(self, watch: Any, training: Interactions) -> RankingTask | None:
         """Pairs to rank high, among all that the log does not hold."""
@@ -200,7 +211,8 @@ class Recommender:
         users, items = pairs.users[pairs.known], pairs.items[pairs.known]
         if not len(users):
             raise DataError("No pair to watch has a known user and item; are these the same ids as in the log?")
-        return RankingTask.from_pairs(users, items, seen, max_users=self.settings.valid_users)
+        task = RankingTask.from_pairs(users, items, seen, max_users=self.settings.valid_users)
+        return self._as_served(task, training)
 
     def _build(self, role: str, model: str | None, training: Interactions) -> nn.Module:
         """The network of a role, seeded for that role alone, on the device of the training clicks."""

@@ -18,7 +18,7 @@ from accord.estimators.limits import free_memory
 from accord.estimators.parts import TRAIN
 from accord.estimators.recommender import Recommender
 from accord.estimators.settings import RecommenderSettings
-from accord.evaluation import RankingTask, stacked_metrics
+from accord.evaluation import RankingTask, stacked_means
 from accord.methods import Denoising, make_method
 from accord.methods.denoising import PerRun
 from accord.models import RECOMMENDERS
@@ -184,7 +184,7 @@ def once(arrays: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
 
 
 def _measure(scorer: Any, task: RankingTask, runs: int) -> dict[str, Tensor]:
-    return {name: values.mean(1) for name, values in stacked_metrics(scorer, task, [20], runs).items()}
+    return stacked_means(scorer, task, [20], runs)
 
 
 class _Taken:

@@ -7,7 +7,7 @@ of item ids never decides, and a constant scorer scores as chance. Scores that a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -36,6 +36,8 @@ class RankingTask:
     seen: tuple[Interactions, ...] = ()
     missed: Tensor | None = None
     """For each user of the catalogue, relevant items outside it."""
+    settled: Settled | None = None
+    """Further users, whom no model ranks for; `mean_metrics` and `stacked_means` count them."""
 
     @staticmethod
     def from_pairs(
@@ -61,6 +63,32 @@ class RankingTask:
         lost = None if missed is None else torch.from_numpy(missed).to(train.device)
         return RankingTask(torch.from_numpy(ranked).to(train.device), relevant, tuple(seen), lost)
 
+    def with_settled(self, which: Tensor, scorer: Scorer) -> RankingTask:
+        """The same, where a scorer ranks for some of its users, ``which`` (T,), whatever the model."""
+        if not bool(which.any()):
+            return self
+        settled = Settled(replace(self, users=self.users[which]), scorer)
+        return replace(self, users=self.users[~which], settled=settled)
+
+
+class Settled:
+    """Users of a task who are ranked for in one way whatever the model."""
+
+    def __init__(self, task: RankingTask, scorer: Scorer) -> None:
+        self._task, self._scorer = task, scorer
+        self._sums: dict[tuple[int, ...], dict[str, Tensor]] = {}
+
+    def __len__(self) -> int:
+        return len(self._task.users)
+
+    def sums(self, ks: Sequence[int]) -> dict[str, Tensor]:
+        """Each metric at each k, added up over these users; found once."""
+        wanted = tuple(ks)
+        if wanted not in self._sums:
+            each = ranking_metrics(self._scorer, self._task, wanted)
+            self._sums[wanted] = {name: values.sum() for name, values in each.items()}
+        return self._sums[wanted]
+
 
 @torch.no_grad()
 def ranking_metrics(scorer: Scorer, task: RankingTask, ks: Sequence[int]) -> dict[str, Tensor]:
@@ -78,11 +106,21 @@ def stacked_metrics(scorer: StackedScorer, task: RankingTask, ks: Sequence[int],
     return {name: torch.cat([block[name] for block in blocks], 1) for name in blocks[0]} if blocks else {}
 
 
+def stacked_means(scorer: StackedScorer, task: RankingTask, ks: Sequence[int], runs: int) -> dict[str, Tensor]:
+    """The metrics of several models, averaged over all users of the task, each (R,)."""
+    per_user = stacked_metrics(scorer, task, ks, runs)
+    if task.settled is None:
+        return {name: values.mean(1) for name, values in per_user.items()}
+    settled, users = task.settled.sums(ks), len(task.users) + len(task.settled)
+    own = {name: values.sum(1) for name, values in per_user.items()}
+    return {name: (own.get(name, value.new_zeros(runs)) + value) / users for name, value in settled.items()}
+
+
 def mean_metrics(scorer: Scorer, task: RankingTask, ks: Sequence[int]) -> dict[str, float]:
     """Metrics averaged over users, with one transfer to the host."""
-    per_user = ranking_metrics(scorer, task, ks)
-    means = torch.stack([values.mean() for values in per_user.values()]).tolist()
-    return dict(zip(per_user, means, strict=True))
+    found = stacked_means(lambda users: scorer(users)[None], task, ks, 1)
+    means = torch.stack([values[0] for values in found.values()]).tolist()
+    return dict(zip(found, means, strict=True))
 
 
 def _block_metrics(scores: Tensor, task: RankingTask, users: Tensor, ks: Sequence[int]) -> dict[str, Tensor]:

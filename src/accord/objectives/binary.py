@@ -121,10 +121,11 @@ def average(members: list[Tensor]) -> Tensor:
 
 
 def kept_positives(count: int | Tensor, drop_rate: float | Tensor) -> int | Tensor:
-    """How many of ``count`` positives a truncated loss keeps: all but the stated share, rounded."""
+    """How many of ``count`` positives a truncated loss keeps: all but the share, rounded, and at least one."""
     if isinstance(drop_rate, Tensor) or isinstance(count, Tensor):
-        return count - (torch.as_tensor(drop_rate, dtype=torch.float64) * count).round()
-    return count - round(drop_rate * count)
+        kept = count - (torch.as_tensor(drop_rate, dtype=torch.float64) * count).round()
+        return kept.clamp(min=1)
+    return max(1, count - round(drop_rate * count))
 
 
 def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int | Tensor, inside: Tensor | None = None) -> Tensor:

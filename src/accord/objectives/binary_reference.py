@@ -58,9 +58,9 @@ def real_positive_probability(f: float, h: float, h_prime: float) -> float:
 
 
 def truncated_cross_entropy(positives: list[float], negatives: list[float], drop_rate: float) -> float:
-    """T-CE: sort the positives' losses, drop the largest share, and take the two means."""
+    """T-CE: sort the positives' losses, drop the largest share but never all, and take the two means."""
     losses = sorted(cross_entropy(f, 1) for f in positives)
-    kept = losses[: len(losses) - round(drop_rate * len(losses))]
+    kept = losses[: max(1, len(losses) - round(drop_rate * len(losses)))]
     return sum(kept) / len(kept) + sum(cross_entropy(f, 0) for f in negatives) / len(negatives)
 
 

@@ -11,7 +11,15 @@ from accord.errors import DataError
 from accord.estimators.run_folder import read_json
 from accord.files import write_whole
 from accord.report.figures import COLOURS, draw_differences, figure
-from accord.report.results import NOT_RUN, cells_done, named, paper_of, what_is_wrong, what_marks_mean
+from accord.report.results import (
+    NOT_RUN,
+    cells_done,
+    named,
+    newer_rules,
+    paper_of,
+    what_is_wrong,
+    what_marks_mean,
+)
 from accord.studies.declared import STUDIES
 from accord.studies.reproduction import OUTCOME
 from accord.studies.tables import OVER_SEEDS, SIGNIFICANT, as_markdown, is_over_seeds
@@ -38,6 +46,8 @@ class _Table:
     cells: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     paper: dict[tuple[str, str], float] = field(default_factory=dict)
     caveats: dict[str, str] = field(default_factory=dict)
+    again: list[str] = field(default_factory=list)
+    """Data whose cells are to be run again."""
 
     def methods(self) -> list[str]:
         return list(dict.fromkeys(method for rows in self.cells.values() for method in rows))
@@ -81,6 +91,11 @@ def _state(found: Mapping[str, dict[str, Any]]) -> list[str]:
             for part in done
             if done[part] != whole.get(part)
         ]
+        lacking += [
+            f"{part.name}: to be run again"
+            for part in declared.parts
+            if newer_rules(part, parts.get(part.name, {}))
+        ]
         minutes = sum(one.get("wall_seconds", 0.0) for one in parts.values()) / 60
         link = f"[{name}]({name}/README.md)"
         rows.append([link, declared.title, str(sum(done.values())), f"{minutes:.0f}", "; ".join(lacking)])
@@ -104,9 +119,12 @@ def _tables(found: Mapping[str, dict[str, Any]]) -> dict[str, _Table]:
             if part.is_images:
                 key, title, paper = "images", "Images, by the share of labels redrawn", "images"
             table = tables.setdefault(key, _Table(title, part.metric))
-            if cells_done(outcome["parts"].get(part.name, {})):
+            own = outcome["parts"].get(part.name, {})
+            if cells_done(own):
                 table.caveats[part.data] = part.caveat
-            for row in outcome["parts"].get(part.name, {}).get("rows", []):
+            if newer_rules(part, own):
+                table.again.append(part.data)
+            for row in own.get("rows", []):
                 if row["model"]:  # of none: popularity
                     cell = f"{part.data} {f'{part.level:.0%}' if part.is_images else row['model']}"
                     table.cells.setdefault(cell, {})[row["method"]] = row
@@ -140,6 +158,11 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
         _count(table),
         "",
         *what_is_wrong(table.caveats),
+        *(
+            [f"To be run again by newer rules, as their pages say: {', '.join(table.again)}.", ""]
+            if table.again
+            else []
+        ),
     ]
     if not points:
         return lines

@@ -14,6 +14,7 @@ import numpy as np
 
 from accord.files import whole_file, write_whole
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
+from accord.studies.clicks import Comparison
 from accord.studies.declared import Declared, Part, View
 from accord.studies.labels import CLEANLAB, FOUND
 from accord.studies.measures import DECISIONS, curve, disagreement
@@ -47,6 +48,7 @@ def write_results(declared: Declared, outcome: dict[str, Any], out: Path) -> Pat
             lines += [*VIEWS[view.kind](view, there, outcome, out, name), ""]
             lines += _of_fewer_seeds([outcome["parts"][part.name] for part in there])
             lines += what_is_wrong({part.data: part.caveat for part in there})
+            lines += _to_be_run_again(there, outcome)
     path = out / "README.md"
     write_whole(path, "\n".join(lines).rstrip() + "\n")
     return path
@@ -79,6 +81,17 @@ def _of_fewer_seeds(found: list[dict[str, Any]]) -> list[str]:
     }
     words = " or ".join(f"{done} of {planned}" for done, planned in sorted(short))
     return [f"Not complete: some rows have {words} seeds.", ""] if short else []
+
+
+def newer_rules(part: Part, found: dict[str, Any]) -> list[str]:
+    """Rules that have changed since the cells of a part were made."""
+    rules = () if part.is_images or not cells_done(found) else Comparison.rules
+    return [rule for rule in rules if rule not in found.get("rules", [])]
+
+
+def _to_be_run_again(parts: list[Part], outcome: dict[str, Any]) -> list[str]:
+    new = dict.fromkeys(rule for part in parts for rule in newer_rules(part, outcome["parts"][part.name]))
+    return [f"To be run again; since then: {'; '.join(new)}.", ""] if new else []
 
 
 def what_is_wrong(caveats: Mapping[str, str]) -> list[str]:

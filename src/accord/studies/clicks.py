@@ -62,6 +62,11 @@ class Comparison(Study):
     known_methods: ClassVar[Any] = METHODS
     validation_metric: ClassVar[str] = "ndcg@20"
     needs_no_model: ClassVar[tuple[str, ...]] = ("popularity",)
+    rules: ClassVar[tuple[str, ...]] = (
+        "in validation, as in the test, users without a training click are ranked for by popularity",
+        "every machine updates whole tables",
+        "no click that is tested by is added as a false one",
+    )
 
     @staticmethod
     def of_benchmark(benchmark: Benchmark, **choices: Any) -> Comparison:
@@ -95,7 +100,7 @@ class Comparison(Study):
         return make_settings(values)
 
     def inputs(self) -> list[Any]:
-        return [self.log, self.valid, *self.truths]
+        return [self.log, self.valid, *self.truths, self.known, self.clean_log, self.ratings]
 
     def identity_words(self) -> list[str]:
         return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(self.also))]
@@ -192,7 +197,8 @@ class Comparison(Study):
         materials = Materials(self.log, self.valid, self.known, noise)
         if self.inject:
             share = make_settings(self.settings_of(self.models[0], "normal", seed)).valid_share
-            materials = with_false_clicks(materials, self.inject, self.columns, seed, share)
+            spared = [table for table in (self.known, sort_truths(self.truths)[0]) if table is not None]
+            materials = with_false_clicks(materials, self.inject, self.columns, seed, share, spared)
             if method == ORACLE:
                 return clean_only(materials, None)
         return clean_only(materials, self.clean_log) if method == ORACLE else materials
@@ -209,14 +215,20 @@ class Comparison(Study):
             with whole_file(path) as draft:
                 parquet.write_table(ranked.table(), draft)
             result["ranking"] = ranked.means()
-            wanted = ("ndcg", "recall")
-            result["metrics"] |= {n: v for n, v in result["ranking"].items() if n.split("@")[0] in wanted}
+            result["metrics"] |= shown_of(result["ranking"], max(self.ks))
         if materials.noise is not None and method != ORACLE:
             result["detection"] = rec.evaluate_issues(materials.noise)
             result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
         if self.also:
             result["also"] = {name: CLICKS[name](rec, self.ratings, path) for name in self.also}
         return result
+
+
+def shown_of(ranking: Mapping[str, Any], k: int) -> dict[str, float]:
+    """What a table shows of a ranking: NDCG and recall and, where some users have no training click, that of the
+    others."""
+    wanted = [n for n in ranking if n.split("@")[0] in ("ndcg", "recall") or n == f"warm ndcg@{k}"]
+    return {name: ranking[name] for name in wanted}
 
 
 def sort_truths(truths: Sequence[Any]) -> tuple[Any, Any]:

@@ -38,6 +38,7 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
 def written(study: Study, out: Path, results: list[dict[str, Any]]) -> dict[str, Any]:
     """The summary of the cells that are done, tested and written down."""
     summary, path = summarise(results, study), out / "compare.json"
+    summary |= {"rules": list(study.rules)} if study.rules else {}
     if study.tested():
         _add_significance(summary, study, out / CELLS, read_json(path) if path.is_file() else {"rows": []})
     write_json(path, summary)
@@ -211,4 +212,6 @@ def _by_name(summary: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 def _alike(row: dict[str, Any], earlier: dict[str, Any] | None) -> bool:
     """Whether a row is of the same cells: to the last digit, no other training gives the same metrics."""
-    return earlier is not None and all(row.get(name) == earlier.get(name) for name in ("metrics", "seeds"))
+    if earlier is None or row["seeds"] != earlier.get("seeds"):
+        return False
+    return all(row["metrics"].get(name) == value for name, value in earlier["metrics"].items())

@@ -21,6 +21,8 @@ from accord.studies.study import Study
 
 MODELS = ("gmf", "neumf", "cdae", "lightgcn")
 METHODS = ("normal", "wbpr", "t-ce", "ensemble", "deca", "deca-p")
+ROWS = ("popularity", *METHODS)
+"""Of every table of clicks."""
 IMAGE_METHODS = ("normal", "ensemble", "deca-p", "itlm", "mw-net")
 CLICK_SETS = ("movielens-100k", "modcloth", "adressa", "electronics")
 NOISE = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -48,6 +50,8 @@ class Part:
     protocol: str = "fair"
     level: float = 0.0
     """Random false clicks, as a share of training; for images the share of labels redrawn."""
+    noise_seed: int | None = None
+    """Images: the same wrong labels for every seed, where seeds are compared with one another."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     trials: int = 0
@@ -89,7 +93,7 @@ class Part:
             methods=self.methods,
             models=self.models,
             seeds=seeds,
-            settings={**self.settings, "device": device},
+            settings={"updates": "dense", **self.settings, "device": device},  # as on a GPU, wherever it runs
             variants=self.variants,
             inject=self.level,
             also=self.also,
@@ -110,6 +114,7 @@ class Part:
             variants=self.variants,
             test=(images.test_inputs, images.test_labels),
             noise=self.level,
+            noise_seed=self.noise_seed,
             protocol={"data": self.data, "noise": self.level},
             also=self.also,
             spaces=self.spaces,
@@ -167,10 +172,10 @@ class Declared:
 
 
 def _recommend(short: str, data: str) -> Declared:
-    fair = ("popularity", *METHODS) if data in ("adressa",) else ("popularity", *METHODS, "oracle")
+    fair = ROWS if data in ("adressa",) else (*ROWS, "oracle")
     parts = (
         Part("fair", data, fair, MODELS, trials=TRIALS, sampler=ROUNDS),
-        Part("paper", data, METHODS, MODELS, protocol="paper", settings=PAPER_SETTINGS, trials=PAPER_TRIALS),
+        Part("paper", data, ROWS, MODELS, protocol="paper", settings=PAPER_SETTINGS, trials=PAPER_TRIALS),
     )
     views = (
         View("table", "Fair: chosen by noisy validation, every method tuned alike", ("fair",), paper="recommend"),
@@ -215,7 +220,7 @@ def _images(data: str) -> Declared:
 def _agreement() -> tuple[Declared, Declared]:
     clicks = Part("models", "movielens-100k", ("normal",), ("mf", "gmf", "neumf", "lightgcn"), also=("decisions",))
     networks = ("mlp", "convnet", "resnet32", "inception")
-    images = Part("models", "mnist", ("normal",), networks, level=0.4, also=("decisions",))
+    images = Part("models", "mnist", ("normal",), networks, level=0.4, noise_seed=0, also=("decisions",))
     title = "How often two models decide differently, on clean and on noisy examples"
     return (
         Declared("agreement-recommend", "Agreement of recommenders", (clicks,), (View("agreement", title),)),
@@ -253,7 +258,7 @@ def _ablation() -> Declared:
         Part(
             "modcloth",
             "modcloth",
-            ("normal", *rows),
+            ("popularity", "normal", *rows),
             MODELS,
             rows,
             trials=TRIALS,
@@ -310,7 +315,7 @@ def _by_noise_model(methods: tuple[str, ...] = ("deca", "deca-p")) -> dict[str, 
 
 def _noise_models() -> Declared:
     rows = _by_noise_model()
-    parts = tuple(Part(data, data, ("normal", *rows), variants=rows) for data in CLICK_SETS)
+    parts = tuple(Part(data, data, ("popularity", "normal", *rows), variants=rows) for data in CLICK_SETS)
     views = tuple(View("table", f"{part.data}: h and h′", (part.name,), paper="variants") for part in parts)
     return Declared("noise-models", "The architecture of the noise models", parts, views)
 
@@ -342,7 +347,7 @@ def _cost() -> Declared:
 def _robustness() -> Declared:
     levels = (0.0, *NOISE)
     parts = [
-        Part(f"{data} {round(level * 100)}", data, METHODS, level=level)
+        Part(f"{data} {round(level * 100)}", data, ROWS, level=level)
         for data in ("movielens-100k", "modcloth")
         for level in levels
     ]

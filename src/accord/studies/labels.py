@@ -63,6 +63,8 @@ class LabelComparison(Study):
     spaces: Mapping[str, Space] = field(default_factory=dict)
     """What is searched for a method, in place of its usual space."""
     follows: Mapping[str, str] = field(default_factory=dict)
+    noise_seed: int | None = None
+    """Which labels are redrawn; by default others for every seed."""
 
     known_methods: ClassVar[Any] = CLASSIFIER_METHODS
     validation_metric: ClassVar[str] = "accuracy"
@@ -90,7 +92,8 @@ class LabelComparison(Study):
         return "accuracy"
 
     def identity_words(self) -> list[str]:
-        return [json.dumps([self.noise, self.noise_kind, list(self.also)])]
+        drawn = [] if self.noise_seed is None else [self.noise_seed]
+        return [json.dumps([self.noise, self.noise_kind, list(self.also), *drawn])]
 
     def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
         """Those that can be trained as one stack, whatever their rows and noise; the others side by side."""
@@ -191,7 +194,8 @@ class LabelComparison(Study):
                 apart[key] = _Apart(self.X[taken], classes[truth[taken]], self.X[rest], rest)
             clean, inputs = apart[key][:2], apart[key].others
             truth = truth[apart[key].rest]
-        noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=cell.seed)
+        drawn = cell.seed if self.noise_seed is None else self.noise_seed
+        noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=drawn)
         if cell.method == ORACLE:
             right = ~noisy.is_noise
             return _Materials(inputs[right], classes[truth[right]], clean, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,27 +48,36 @@ def clean_only(materials: Materials, clean: Any) -> Materials:
 
 
 def with_false_clicks(
-    materials: Materials, share: float, columns: dict[str, str | None], seed: int, split_share: float
+    materials: Materials,
+    share: float,
+    columns: dict[str, str | None],
+    seed: int,
+    split_share: float,
+    spared: Sequence[Any] = (),
 ) -> Materials:
-    """Random false clicks added to training alone, ``share`` of its size; which they are is known exactly."""
+    """Random false clicks added to training alone, ``share`` of its size; which they are is known exactly.
+
+    No pair of the log or of the tables ``spared`` is one of them: such as are tested by are true.
+    """
     clicks = load_clicks(materials.log, known=materials.known, **columns)
     valid = materials.valid
     train = clicks
     if valid is None:
         held = holdout_mask(clicks, split_share, seed=seed, by_time=clicks.times is not None)
         train, valid = clicks.subset(~held), _pairs(clicks.subset(held))
-    added = _false_clicks(clicks, train, valid, round(share * len(train)), seed)
+    added = _false_clicks(clicks, train, [valid, *spared], round(share * len(train)), seed)
     own, false = _pairs(train), _pairs(added)
     log = pa.concat_tables([own, false])
     noise = log.append_column("is_noise", pa.array([False] * len(own) + [True] * len(false)))
     return Materials(log, valid, _pairs(clicks) if materials.known is None else materials.known, noise)
 
 
-def _false_clicks(clicks: Clicks, train: Clicks, valid: Any, count: int, seed: int) -> Clicks:
-    """Distinct pairs that are neither in training nor in validation; users as active as they are."""
+def _false_clicks(clicks: Clicks, train: Clicks, spared: Sequence[Any], count: int, seed: int) -> Clicks:
+    """Distinct pairs that are neither in the log nor in other tables; users as active as they are."""
     n_items = len(clicks.item_ids)
-    held = match_pairs(valid, clicks.user_ids, clicks.item_ids, clicks.columns)
-    taken = np.unique(np.concatenate([clicks.keys, pair_keys(held.users, held.items, n_items)[held.known]]))
+    held = [match_pairs(table, clicks.user_ids, clicks.item_ids, clicks.columns) for table in spared]
+    keys = [pair_keys(pairs.users, pairs.items, n_items)[pairs.known] for pairs in held]
+    taken = np.unique(np.concatenate([clicks.keys, *keys]))
     data = Interactions.from_pairs(train.users, train.items, len(clicks.user_ids), n_items)
     generator = stream(data.device, seed, "false clicks")
     chosen = np.empty(0, np.int64)

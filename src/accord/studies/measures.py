@@ -15,10 +15,13 @@ from accord.data.clicks import match_pairs, pair_keys
 from accord.data.noise import NoisyLabels, add_noise
 from accord.estimators import Classifier, Recommender
 from accord.estimators.parts import TRAIN
+from accord.files import whole_file
 
 DECISIONS = "decisions.parquet"
 CLEAN, NOISY = (4.0, 5.0), (1.0, 2.0)
 """Ratings of clicks taken for clean and for noisy; 3 is neither."""
+NEITHER = -1
+"""The mark of such examples, where clean ones have 1 and noisy ones 0."""
 
 
 def curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -61,9 +64,8 @@ def by_rating(rec: Recommender, ratings: Any, path: Path) -> dict[str, dict[str,
 def decisions(rec: Recommender, ratings: Any, path: Path) -> dict[str, int]:
     """Whether the model believes each training click (P > ½), beside the cell, and whether it is clean or noisy."""
     believed, rating = _rated(rec, ratings, rec.quality_ > 0.5)
-    kind = np.where(np.isin(rating, CLEAN), 1, np.where(np.isin(rating, NOISY), 0, -1)).astype(np.int8)
-    table = pa.table({"decision": believed.astype(np.int16), "clean": kind})
-    parquet.write_table(table, path.with_suffix(f".{DECISIONS}"))
+    kind = np.where(np.isin(rating, CLEAN), 1, np.where(np.isin(rating, NOISY), 0, NEITHER)).astype(np.int8)
+    _write(believed, kind, path.with_suffix(f".{DECISIONS}"))
     return {"clean": int((kind == 1).sum()), "noisy": int((kind == 0).sum())}
 
 
@@ -93,16 +95,17 @@ def label_decisions(
 ) -> dict[str, int]:
     """The class a model decides for: of each training example and, where there are any, of each test example.
 
-    An example is noisy where its label was changed; test labels are changed at the same rate.
+    An example is noisy where its label was changed; test labels are changed at the same rate. What was held out of
+    training is neither.
     """
-    parts = {"train": (clf.predicted_, ~noisy.is_noise if noisy is not None else np.ones(len(y), bool))}
+    right = ~noisy.is_noise if noisy is not None else np.ones(len(y), bool)
+    parts = {"train": (clf.predicted_, np.where(clf.part_ == TRAIN, right, NEITHER))}
     if test is not None and noisy is not None:
         truth = clf.class_numbers(test[1])
-        changed = add_noise(truth, len(clf.classes_), noisy.rate, kind=noisy.kind, seed=clf.settings.seed)
+        changed = add_noise(truth, len(clf.classes_), noisy.rate, kind=noisy.kind, seed=0)  # for all models alike
         parts["test"] = (clf.predict_proba(test[0]).argmax(1), ~changed.is_noise)
     for name, (decided, clean) in parts.items():
-        table = pa.table({"decision": decided.astype(np.int16), "clean": clean.astype(np.int8)})
-        parquet.write_table(table, path.with_suffix(f".{name}.{DECISIONS}"))
+        _write(decided, clean, path.with_suffix(f".{name}.{DECISIONS}"))
     return {name: len(decided) for name, (decided, _) in parts.items()}
 
 
@@ -111,9 +114,16 @@ LABELS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _write(decided: np.ndarray, clean: np.ndarray, path: Path) -> None:
+    with whole_file(path) as draft:
+        table = pa.table({"decision": decided.astype(np.int16), "clean": clean.astype(np.int8)})
+        parquet.write_table(table, draft)
+
+
 def disagreement(one: Path, other: Path) -> dict[str, float]:
-    """The share of examples on which two models decide differently, of the clean and of the noisy ones."""
+    """The share of examples on which two models decide differently, of the clean and of the noisy ones: such as
+    are the same for both."""
     a, b = (parquet.read_table(path) for path in (one, other))
-    clean = np.asarray(a["clean"])
+    clean, same = np.asarray(a["clean"]), np.asarray(a["clean"]) == np.asarray(b["clean"])
     differ = np.asarray(a["decision"]) != np.asarray(b["decision"])
-    return {name: float(differ[clean == code].mean()) for name, code in (("clean", 1), ("noisy", 0))}
+    return {name: float(differ[same & (clean == code)].mean()) for name, code in (("clean", 1), ("noisy", 0))}

@@ -23,6 +23,8 @@ FIRST_ROUND: Space = {"learning_rate": (1e-3, 3e-3, 1e-2), "l2": (0.0, 0.01, 0.1
 SECOND_ROUND: Space = {"learning_rate": (5e-4, 2e-3, 5e-3, 2e-2), "l2": (1e-3, 3e-3, 0.03, 0.3, 3.0, 10.0)}
 """Common settings of a search in two rounds: first these, with a method's own settings as they are by default; then
 its own settings at the best of these, or, where it has few, with further values of these."""
+BEGINS_AS = {"deca-p": "normal"}
+"""Methods that begin with the training of another: by that the common settings are searched, in the first round."""
 CLICKS: dict[str, Space] = {
     "deca": DENOISING,
     "deca-p": DENOISING,

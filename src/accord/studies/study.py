@@ -6,14 +6,17 @@ import hashlib
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from accord import __version__
+from accord.data.ids import pc
+from accord.data.reading import read_table
 from accord.errors import DataError, SettingError, nearest
 from accord.studies.budget import Budget
 from accord.studies.machines import machine
@@ -35,7 +38,27 @@ def _digest(source: Any) -> str:
         text = source.dtype.kind in "OUS"
         raw = "\n".join(map(str, source.ravel())).encode() if text else np.ascontiguousarray(source).tobytes()
         return f"{source.shape} {hashlib.blake2b(raw, digest_size=8).hexdigest()}"
-    return f"table of {len(source)}"
+    table, _ = read_table(source)
+    digest = hashlib.blake2b(digest_size=8)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        digest.update(name.encode())
+        for part in _text_of(column):  # the same words on every machine, whatever the version of Arrow
+            digest.update(part)
+    return f"{table.shape} {digest.hexdigest()}"
+
+
+def _text_of(column: pa.ChunkedArray) -> Iterator[Any]:
+    """The values of a column as words: how long each is, and all of them."""
+    try:
+        words: pa.ChunkedArray = column.cast(pa.large_string())
+    except pa.ArrowNotImplementedError:  # such as lists
+        yield str(column.to_pylist()).encode()
+        return
+    yield np.asarray(pc.fill_null(pc.binary_length(words), -1), np.int64).tobytes()
+    for chunk in [one for one in words.chunks if len(one)]:
+        _, ends, letters = chunk.buffers()
+        first, last = np.frombuffer(ends, np.int64)[[chunk.offset, chunk.offset + len(chunk)]]
+        yield memoryview(letters or b"")[first:last]
 
 
 class Cell(NamedTuple):
@@ -88,6 +111,8 @@ class Study(ABC):
     known_methods: ClassVar[Iterable[str]] = ()
     validation_metric: ClassVar[str] = ""
     needs_no_model: ClassVar[tuple[str, ...]] = ()
+    rules: ClassVar[tuple[str, ...]] = ()
+    """What has changed in how cells are made of the same settings and data: older ones are made anew."""
 
     def rows(self) -> list[tuple[str, str]]:
         """(model, method) of every row; a method that needs no model stands once."""
@@ -211,7 +236,7 @@ class Study(ABC):
         """Changes when the settings or the input files do."""
         settings = self.settings_of(*cell)
         words = [json.dumps(settings, sort_keys=True, default=str), cell.method]
-        words += [json.dumps(self.protocol, sort_keys=True, default=str), *self.identity_words()]
+        words += [json.dumps(self.protocol, sort_keys=True, default=str), *self.identity_words(), *self.rules]
         for source in self.inputs():
             if isinstance(source, str | os.PathLike):
                 stat = Path(source).stat() if Path(source).exists() else None

@@ -23,7 +23,7 @@ from accord.files import copy_whole, whole_file
 from accord.studies.budget import ROUNDS, Budget
 from accord.studies.compare import Wanted, every_row
 from accord.studies.ledger import Held, Ledger
-from accord.studies.spaces import FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
+from accord.studies.spaces import BEGINS_AS, FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
 from accord.studies.study import CELLS, ORACLE, UNFINISHED, Cell, Study, row_name
 from accord.training import Checkpoints, Hook
 
@@ -237,7 +237,11 @@ def _in_rounds(one: Any, method: str, budget: Budget, place: Path, watch: Watch,
     """The best of two rounds: the common settings first, then the method's own at the best of those."""
     rounds = _Rounds(one, method, budget, place)
     if rounds.first is not None and not _is_of(rounds.first, place / COMMON):
-        tune(rounds.first, place / COMMON, watch, hook)
+        other = place.with_name("-".join(rounds.first.row))  # of the method it begins as, where that is a row too
+        if _is_of(rounds.first, other / COMMON):
+            _copy_findings(other / COMMON, place / COMMON)
+        else:
+            tune(rounds.first, place / COMMON, watch, hook)
     second = rounds.second()
     if second is not None:
         tune(second, rounds.own_place, watch, hook)
@@ -245,7 +249,11 @@ def _in_rounds(one: Any, method: str, budget: Budget, place: Path, watch: Watch,
 
 
 class _Rounds:
-    """The two searches of a row; what the second is depends on what the first has found."""
+    """The two searches of a row; what the second is depends on what the first has found.
+
+    Of a method that begins as another, the first is of that one: DeCA(p) with constants that are not searched yet
+    tells little about the rate and the λ that suit its prior.
+    """
 
     def __init__(self, one: Any, method: str, budget: Budget, place: Path) -> None:
         searched: Space = one.searched(method)
@@ -255,7 +263,9 @@ class _Rounds:
         self.one, self.budget, self.place = one, budget, place
         first = min(size(common), max(1, budget.trials // 3)) if common else 0
         self.left = budget.trials - first
-        self.first = self._tuning(one, common, first) if first else None
+        self.begins_as = BEGINS_AS.get(one.trained(method))
+        begun = one if self.begins_as is None else replace(one, methods=[self.begins_as])
+        self.first = self._tuning(begun, common, first) if first else None
         self.own_place = place / f"{OWN}-{self.left}"
         """Another number of trials is another search: it may start from another winner of the first round."""
 
@@ -275,7 +285,7 @@ class _Rounds:
     def best(self) -> dict[str, Any]:
         """Those of the second round come with the common settings they were tried at."""
         chosen, value = self._common(), -inf
-        if self.first is not None:
+        if self.first is not None and self.begins_as is None:  # else it is not of this method
             value = read_json(self.place / COMMON / FINDINGS)["value"]
         if self.left:
             found = read_json(self.own_place / FINDINGS)
@@ -344,7 +354,7 @@ def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dic
         "best": best["settings"],
         "value": best["value"],
         "metric": tuning.study.validation_metric,
-        "selection": "noisy validation alone",
+        "selection": "validation alone",
         "trials": len(rows),
         "planned": tuning.trials,
         "identity": tuning.identity(),
