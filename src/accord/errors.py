@@ -18,6 +18,10 @@ class MissingDataError(DataError):
     """A data set of the catalogue that is not at hand."""
 
 
+class LimitError(DataError):
+    """What this machine has no room for, with the settings at hand."""
+
+
 class SettingError(AccordError):
     """A setting that does not exist or has a value outside its range."""
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from accord.data.simulator import Simulation
-from accord.errors import DataError, SettingError
+from accord.errors import AccordError, DataError, SettingError
 from accord.studies import Comparison, compare
 from accord.studies.budget import Budget
 from accord.studies.ledger import OWNER, PLACE, Ledger
@@ -111,7 +111,7 @@ def test_settings_that_cannot_be_trained_are_passed_over(made: Simulation, tmp_p
     class Failing(clicks.Comparison):
         def validate(self, settings: Any, method: str, hooks: Any, unfinished: Any = None) -> list[float]:
             if any(one["l2"] == 1.0 for one in settings):
-                raise DataError("Training diverged.")
+                raise AccordError("Training diverged.")
             return [0.5 for _ in settings]
 
     failing = Failing(study.log, ["normal"], settings=QUICK)

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.cli import output, ui
-from accord.cli.places import nothing_left, refuse_run_folder
+from accord.cli.places import nothing_left, quoted, refuse_others
+from accord.cli.searching import run_tuned
 from accord.cli.unfinished import Keeping
+from accord.cli.words import refuse_given
 from accord.data.benchmarks import load_benchmark
 from accord.data.catalogue import DATA_SETS, FOLDER_VARIABLE, DataSet, data_root, find_data_set
 from accord.data.fetching import fetch
@@ -25,7 +27,10 @@ from accord.estimators.run_folder import CONFIG, REPORT, check_free, kind_of, ne
 from accord.files import write_whole
 from accord.report import write_comparison_plot, write_comparison_report, write_run_report
 from accord.studies import Comparison, Study, compare
+from accord.studies.budget import Budget
+from accord.studies.study import CELLS
 from accord.studies.tables import as_csv, as_markdown, comparison_rows, detection_rows
+from accord.studies.tuning import TUNE
 
 DEMO_METHODS = ("normal", "deca", "deca-p")
 SIMULATION = "simulation"
@@ -68,7 +73,7 @@ def run_fit(
     keeping: Keeping | None = None,
 ) -> None:
     settings = make_settings(values)  # before the place is checked or a row is read
-    source, valid, known = _log_and_validation(log, valid)
+    source, valid, known = _log_and_validation(log, valid, columns)
     pa.set_memory_pool(pa.system_memory_pool())  # gives back what reading took before training needs it
     check_free(out, "recommender", overwrite=overwrite)
     rec = Recommender(**settings.model_dump())
@@ -81,13 +86,17 @@ def run_fit(
     _describe_fit(rec, out)
 
 
-def _log_and_validation(log: Path, valid: Path | None) -> tuple[Any, Any, Any]:
+def _log_and_validation(log: Path, valid: Path | None, columns: dict[str, str | None]) -> tuple[Any, Any, Any]:
     """A file as it is; a name of the catalogue as its fair training and validation clicks."""
     entry = _catalogued(log)
     if entry is None:
         return log, valid, None
+    refuse_given(OWN_SPLIT, **columns)
     benchmark = load_benchmark(entry, "fair")
     return benchmark.train, valid or benchmark.valid, benchmark.known
+
+
+OWN_SPLIT = "cannot be given with a data set of the catalogue, which has columns and parts of its own"
 
 
 def _catalogued(log: Path) -> DataSet | None:
@@ -109,7 +118,7 @@ def _describe_fit(rec: Recommender, out: Path) -> None:
         value = f", NDCG@20 {kept['ndcg@20']:.4f} on noisy validation" if "ndcg@20" in kept else ""
         ui.say(f"{phase}: epoch {kept['epoch']} kept{value}")
     issues = metrics["label_issues"]
-    ui.say(f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise: accord audit {out}")
+    ui.say(f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise: accord audit {quoted(out)}")
     ui.say(f"Report: {out / REPORT}")
 
 
@@ -124,9 +133,11 @@ def run_recommend(
 ) -> None:
     if users_file is not None:
         try:
-            lines = users_file.read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"'{users_file}' cannot be read: {error}.") from error
+            lines = users_file.read_text(encoding="utf-8-sig").splitlines()
+        except OSError as error:
+            raise DataError(f"'{users_file}' cannot be read: {error.strerror or error}.") from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"'{users_file}' is no UTF-8 text: {error.reason} at byte {error.start}.") from error
         users = users + [line.strip() for line in lines if line.strip()]
     if not users:
         raise SettingError("No user was asked for; give --user ID or --users-file FILE.")
@@ -138,6 +149,7 @@ def run_recommend(
 def run_audit(
     run: Path, top: int, share: float | None, out: Path | None, write_clean: Path | None, truth: Path | None
 ) -> None:
+    output.check_audit(top, out, write_clean)
     with ui.busy("judging the clicks"):
         rec = Recommender.load(run)
         measured = None if truth is None else rec.evaluate_issues(truth, share)
@@ -179,6 +191,10 @@ def run_evaluate(run: Path, truth: Path, ks: list[int], as_json: bool) -> None:
     if measured["warm_users"] < measured["users"]:
         cold = measured["users"] - measured["warm_users"]
         ui.say(f"{cold:.0f} users have no click in the log and were ranked for by popularity")
+    if measured["seen_pairs"]:
+        ui.say(
+            f"{measured['seen_pairs']} of the pairs are clicks of the log: these are never recommended, so missed"
+        )
 
 
 def click_study(
@@ -197,16 +213,34 @@ def click_study(
         return Comparison(
             log, truths=truths, columns=columns, valid=valid, ks=ks or [20], settings=settings, **choices
         )
+    refuse_given(OWN_SPLIT, truth=truths, valid=valid, k=ks, **columns)
     benchmark = load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]
     if protocol == "paper" and entry.caveat:
         ui.say(f"The files of {entry.title}: {entry.caveat}.")
     return Comparison.of_benchmark(benchmark, settings=settings, **choices)
 
 
-def compare_and_show(study: Study, out: Path) -> None:
+def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> None:
+    """Where there is a ``budget``, every row is tuned first."""
     study.check()
-    refuse_run_folder(out)
-    with nothing_left(out, lambda: any(out.glob("cells/*.json")) or (out / "tune").exists()), ui.bar() as progress:
+    refuse_others(out, "comparison", (CELLS, "compare.json", TUNE))
+    tried = [0]
+    with nothing_left(out, lambda: any(out.glob("cells/*.json")) or max(tried) > 0):
+        if budget is not None:
+            study = run_tuned(study, budget, out, lambda now: tried.append(now.done))
+        summary = _compared(study, out)
+    _write_comparison(summary, out)
+    ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {study.seeds} seeds, mean ± std")
+    if detection_rows(summary):
+        ui.table(detection_rows(summary))
+    for words in study.remarks(summary):
+        ui.say(words)
+    ui.say(f"Selection: {summary['selection']}")
+    ui.say(f"Report: {out / REPORT}")
+
+
+def _compared(study: Study, out: Path) -> dict[str, Any]:
+    with ui.bar() as progress:
         whole = progress.add_task("comparison", total=study.seeds * len(study.rows()), note="")
 
         trainings = ui.Trainings(progress)
@@ -216,13 +250,7 @@ def compare_and_show(study: Study, out: Path) -> None:
                 progress.update(whole, completed=number - 1, note=f"run {number}/{of}")
             return trainings.hook(f"{row}, seed {seed}: ")
 
-        summary = compare(study, out, start)
-    _write_comparison(summary, out)
-    ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {study.seeds} seeds, mean ± std")
-    if detection_rows(summary):
-        ui.table(detection_rows(summary))
-    ui.say(f"Selection: {summary['selection']}")
-    ui.say(f"Report: {out / REPORT}")
+        return compare(study, out, start)
 
 
 def _write_comparison(summary: dict[str, Any], out: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from accord.cli.unfinished import Keeping, words_of
-from accord.cli.words import labelled_words, settings_of
-from accord.errors import DataError, SettingError
+from accord.cli.words import FOR_CLICKS, FOR_LABELS, labelled_words, refuse_given, settings_of
+from accord.errors import DataError
 
 PLACES = ("data", "out", "valid", "labels", "clean")
 """Words that name a file or a folder."""
@@ -43,12 +43,12 @@ def _fit(typed: dict[str, Any], keeping: Keeping) -> None:
     if words is not None:
         from accord.cli.labelled import run_fit as fit_labelled
 
+        refuse_given(FOR_CLICKS, **{name: typed[name] for name in ("user", "item", "time", "valid")})
         overwrite = typed["overwrite"]
         fit_labelled(words, typed["out"], values, noise, typed["noise_kind"], clean, overwrite, keeping)
         return
     from accord.cli.commands import run_fit
 
-    if noise or clean:
-        raise SettingError("--noise and --clean are for labelled data; for clicks see accord compare --inject.")
+    refuse_given(FOR_LABELS, noise=noise, clean=clean)
     columns = {name: typed[name] for name in ("user", "item", "time")}
     run_fit(data, typed["out"], {"model": "gmf"} | values, columns, typed["valid"], typed["overwrite"], keeping)

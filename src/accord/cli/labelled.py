@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.cli import output, ui
+from accord.cli.places import quoted
 from accord.cli.unfinished import Keeping
+from accord.cli.words import refuse_given
 from accord.data.image_sets import IMAGE_SETS
 from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
-from accord.data.noise import NoisyLabels, add_noise
+from accord.data.noise import NoisyLabels, add_noise, check_kind
 from accord.data.reading import begun, read_table
 from accord.data.splits import clean_apart
 from accord.errors import DataError, SettingError
@@ -53,6 +55,8 @@ class Source:
 def read(words: Words) -> Source:
     name = str(words.data)
     if name in IMAGE_SETS and not words.data.exists():
+        typed = {"label": words.label, "labels": words.labels, "size": words.size, "ignore": words.ignore}
+        refuse_given("cannot be given with a data set of the catalogue, which is as it is", **typed)
         entry = IMAGE_SETS[name]
         data = entry.load()
         return Source(
@@ -95,13 +99,15 @@ def run_fit(
     keeping: Keeping | None = None,
 ) -> None:
     make_classifier_settings(values)  # before the place is checked or a row is read
+    check_kind(noise_kind)
     check_free(out, "classifier", overwrite=overwrite)
     source = read(words)
     values = {"augment": source.augment} | values
     settings = make_classifier_settings(values)
     examples, trusted = source.examples, _trusted(source, words, clean, settings.method)
+    rows = None
     if settings.method in USES_CLEAN_LABELS and clean is None:
-        examples, trusted = _set_apart(examples, settings.seed, bool(noise))
+        examples, trusted, rows = _set_apart(examples, settings.seed, bool(noise))
     noisy, truth = None, examples.labels
     if noise:
         classes, numbers = np.unique(examples.labels, return_inverse=True)
@@ -112,7 +118,7 @@ def run_fit(
     def also(draft: Path) -> None:
         write_classifier_report(clf, draft / REPORT)
         if noisy is not None:
-            parquet.write_table(_truth_table(truth, noisy), draft / TRUTH)
+            parquet.write_table(_truth_table(truth, noisy, rows), draft / TRUTH)
 
     with (keeping or Keeping()).on(out, overwrite) as checkpoint:
         with ui.bar() as progress:
@@ -124,10 +130,16 @@ def run_fit(
         with ui.busy("writing the run and its report"):
             clf.save(out, overwrite=overwrite, also=also)
     _describe_fit(clf, out)
+    if rows is not None and trusted is not None:
+        ui.say(
+            f"{len(trusted[1])} examples were kept apart as clean; {TRUTH} says in 'row' which ones the others are"
+        )
 
 
-def _truth_table(truth: np.ndarray, noisy: NoisyLabels) -> pa.Table:
-    return pa.table({"index": np.arange(len(truth)), "true_label": truth, "is_noise": noisy.is_noise})
+def _truth_table(truth: np.ndarray, noisy: NoisyLabels, rows: np.ndarray | None) -> pa.Table:
+    """By the number of each example among those trained on and, where others were kept apart, among all."""
+    table = {"index": np.arange(len(truth)), "true_label": truth, "is_noise": noisy.is_noise}
+    return pa.table(table if rows is None else table | {"row": rows})
 
 
 def _trusted(source: Source, words: Words, clean: Path | None, method: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -162,14 +174,19 @@ def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> Label
     return replace(examples, inputs=examples.inputs[:, [own.index(name) for name in columns]])
 
 
-def _set_apart(examples: Labelled, seed: int, known: bool) -> tuple[Labelled, tuple[np.ndarray, np.ndarray]]:
-    """Where noise is added on purpose, some examples are taken out before: their labels are clean."""
+def _set_apart(
+    examples: Labelled, seed: int, known: bool
+) -> tuple[Labelled, tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Where noise is added on purpose, some examples are taken out before: their labels are clean.
+
+    The others, these, and which the others are.
+    """
     if not known:
         raise SettingError("This method learns from some clean examples: give them with --clean FILE.")
     apart, rest = clean_apart(len(examples.labels), seed)
     names = None if examples.names is None else examples.names[rest]
     kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes)
-    return kept, (examples.inputs[apart], examples.labels[apart])
+    return kept, (examples.inputs[apart], examples.labels[apart]), rest
 
 
 def _describe_fit(clf: Classifier, out: Path) -> None:
@@ -185,13 +202,14 @@ def _describe_fit(clf: Classifier, out: Path) -> None:
         value = f", accuracy {kept['accuracy']:.4f} on noisy validation" if "accuracy" in kept else ""
         ui.say(f"{phase}: epoch {kept['epoch']} kept{value}")
     issues = clf.metrics_["label_issues"]
-    ui.say(f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong: accord audit {out}")
+    ui.say(f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong: accord audit {quoted(out)}")
     ui.say(f"Report: {out / REPORT}")
 
 
 def run_audit(
     run: Path, top: int, share: float | None, out: Path | None, write_clean: Path | None, truth: Path | None
 ) -> None:
+    output.check_audit(top, out, write_clean)
     with ui.busy("judging the labels"):
         clf = Classifier.load(run)
         issues = clf.find_label_issues(share)
@@ -286,6 +304,7 @@ def comparison(
     settings: dict[str, Any],
     truths: list[Path],
 ) -> LabelComparison:
+    check_kind(noise_kind)
     source = read(words)
     test = source.test
     examples = source.examples

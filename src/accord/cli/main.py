@@ -10,8 +10,17 @@ from typing import Annotated
 import typer
 
 from accord import __version__
-from accord.cli.process import keep_freed_memory, leave_cores_to_others
-from accord.cli.words import holds_classifier, labelled_words, names_of, settings_of, space_of
+from accord.cli.process import keep_freed_memory, leave_cores_to_others, show_every_letter
+from accord.cli.words import (
+    FOR_CLICKS,
+    FOR_LABELS,
+    holds_classifier,
+    labelled_words,
+    names_of,
+    refuse_given,
+    settings_of,
+    space_of,
+)
 from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped
 
 app = typer.Typer(
@@ -30,7 +39,9 @@ User = Annotated[
     str | None, typer.Option("--user", help="Column of user ids; found by itself if it has a usual name.")
 ]
 Item = Annotated[str | None, typer.Option("--item", help="Column of item ids.")]
-Time = Annotated[str | None, typer.Option("--time", help="Column of times; with it, validation is by time.")]
+Time = Annotated[
+    str | None, typer.Option("--time", help="Column of times, '' for none; with it, validation is by time.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the model, e.g. --set c1=10 --set alpha=0.5."),
@@ -136,6 +147,22 @@ def fit(
     from accord.cli.fitting import begin, go_on
 
     if resume is not None:
+        own = (
+            "data",
+            "out",
+            "user",
+            "item",
+            "time",
+            "valid",
+            "label",
+            "labels",
+            "size",
+            "ignore",
+            "noise",
+            "clean",
+        )
+        asked = {name: typed[name] for name in (*own, "model", "epochs", "overwrite")} | {"set": settings}
+        refuse_given("cannot be given with --resume, which goes on with what was asked for before", **asked)
         go_on(resume, checkpoint)
     elif data is None or out is None:
         raise SettingError("Say what to train on and where to: accord fit DATA --out DIR (or --resume DIR).")
@@ -254,22 +281,25 @@ def compare(
     method alone.
     """
     from accord.cli.commands import click_study, compare_and_show
-    from accord.cli.searching import run_tuned
+    from accord.studies.budget import Budget
 
-    values = settings_of(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
+    values = {"device": device} | ({} if epochs is None else {"epochs": epochs}) | settings_of(settings)
     words = labelled_words(data, label, labels, size, ignore)
     if words is not None:
         from accord.cli.labelled import comparison
 
+        other = {"user": user, "item": item, "time": time, "valid": valid, "k": k, "inject": inject}
+        refuse_given(FOR_CLICKS, **other, protocol=protocol != "fair")
         chosen = names_of(methods), names_of(models or "auto")
         study = comparison(words, noise, noise_kind, *chosen, seeds, values, truth or [])
     else:
+        refuse_given(FOR_LABELS, noise=noise)
         columns = {"user": user, "item": item, "time": time}
         rows = {"methods": names_of(methods), "models": names_of(models or "gmf"), "seeds": seeds, "inject": inject}
         study = click_study(data, truth or [], valid, k or [], columns, values, protocol, rows)
-    if trials:
-        study = run_tuned(study, trials, tune_seeds, sampler, out)
-    compare_and_show(study, out)
+    if trials < 0:
+        raise SettingError(f"{trials} trials make no search; give --trials 1 or more, or 0 for none.")
+    compare_and_show(study, out, Budget(trials, tune_seeds, sampler) if trials else None)
 
 
 @app.command(
@@ -307,7 +337,7 @@ def tune(
     settings: Settings = None,
 ) -> None:
     """Search for settings by noisy validation alone; goes on where it was interrupted."""
-    values = settings_of(settings) | {"device": device} | ({} if epochs is None else {"epochs": epochs})
+    values = {"device": device} | ({} if epochs is None else {"epochs": epochs}) | settings_of(settings)
     budget = {"trials": trials, "seeds": seeds, "sampler": sampler, "space": space_of(space), "seed": seed}
     words = labelled_words(data, label, labels, size, ignore)
     from accord.cli.searching import run_tune
@@ -315,12 +345,14 @@ def tune(
     if words is not None:
         from accord.cli.labelled import comparison
 
+        refuse_given(FOR_CLICKS, user=user, item=item, time=time, valid=valid)
         study = comparison(words, noise, noise_kind, [method], [model or "auto"], 1, values, [])
         told = {"label": label, "labels": labels, "size": size}
         told |= {"noise": f"{noise:g}", "noise-kind": noise_kind} if noise else {}
     else:
         from accord.cli.commands import click_study
 
+        refuse_given(FOR_LABELS, noise=noise)
         columns = {"user": user, "item": item, "time": time}
         choices = {"methods": [method], "models": [model or "gmf"], "seeds": 1, "inject": 0.0}
         study = click_study(data, [], valid, [], columns, values, "fair", choices)
@@ -435,10 +467,14 @@ def run() -> None:
     """Entry point: bad input is one sentence and exit code 2; SIGTERM is as good as Ctrl-C."""
     leave_cores_to_others()
     keep_freed_memory()
+    show_every_letter()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as in the background of a script
             signal.signal(number, _stop)
     try:
+        for word in sys.argv[1:]:
+            if not word.isprintable() and any("\udc80" <= letter <= "\udcff" for letter in word):
+                raise SettingError(f"{word!r} is no UTF-8; rename the file, or type the id as it is in the log.")
         app()
     except InterruptedRunError as error:
         print(f"accord: {error}", file=sys.stderr)

@@ -34,6 +34,17 @@ def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) ->
         ui.say(f"{table.num_rows} rows written to {path}")
 
 
+def check_audit(top: int, *paths: Path | None) -> None:
+    """Refuse what cannot be shown or written before anything is."""
+    if top < 1:
+        raise SettingError(f"--top {top} shows nothing; give a number of at least 1.")
+    for path in paths:
+        if path is not None and _format_of(path) not in FORMATS:
+            raise SettingError(
+                f"'{path}' has a name of no known format: end it with .csv, .tsv, .json or .parquet."
+            )
+
+
 def write(table: pa.Table, format_: str, path: Path) -> None:
     """Atomically: the file is whole, or not there."""
     try:
@@ -59,7 +70,7 @@ def _write(table: pa.Table, format_: str, path: Path) -> None:
                 csv.WriteOptions(
                     include_header=not no_header,
                     quoting_style="needed",
-                    delimiter="\t" if path.suffix == ".tsv" else ",",
+                    delimiter="\t" if path.suffix.lower() == ".tsv" else ",",
                 ),
             )
         else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -42,8 +43,19 @@ def topmost_new(path: Path) -> Path | None:
     return new
 
 
-def refuse_run_folder(out: Path) -> None:
-    """A comparison or a search does not go where a run or a simulation is."""
+def refuse_others(out: Path, what: str, own: Collection[str]) -> None:
+    """A comparison, a search or a study goes into an empty place, or where one of its kind has been begun.
+
+    ``own`` are names of what such a one leaves there.
+    """
     found = kind_of(out)
     if found is not None:
         raise DataError(f"'{out}' holds a {found}; choose another place.")
+    there = [path.name for path in out.iterdir() if not path.name.startswith(".")] if out.is_dir() else []
+    if there and not any(name in own for name in there):
+        raise DataError(f"'{out}' holds '{min(there)}' and no {what}, so it is left alone; choose another place.")
+
+
+def quoted(path: Path) -> str:
+    """A path as it can be typed."""
+    return shlex.quote(str(path))

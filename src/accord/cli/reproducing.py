@@ -8,11 +8,12 @@ from typing import Any
 
 from accord.cli import ui
 from accord.cli.searching import show_standing, trial_hook
+from accord.errors import DataError
 from accord.estimators.run_folder import read_json
 from accord.report.overview import write_overview
 from accord.report.results import write_results
 from accord.studies.declared import STUDIES, find_study
-from accord.studies.reproduction import OUTCOME, Watching, reproduce
+from accord.studies.reproduction import OUTCOME, Watching, has_cells, refuse_other_study, reproduce
 from accord.studies.tuning import Standing
 
 
@@ -45,8 +46,11 @@ def run_reproduce(
     show: bool,
 ) -> None:
     declared = find_study(name).with_trials(trials)
-    until = None if minutes is None else time.monotonic() + 60 * minutes
+    until = None if minutes is None and not show else time.monotonic() + 60 * (0 if show else minutes or 0)
+    if show and not (out / OUTCOME).is_file() and not has_cells(declared, out):
+        raise DataError(f"There is nothing of study '{name}' in '{out}' to show; run it without --show.")
     if show and (out / OUTCOME).is_file():
+        refuse_other_study(declared, out)
         outcome = read_json(out / OUTCOME)
     else:
         with ui.bar() as progress:

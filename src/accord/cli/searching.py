@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from accord.cli import ui
-from accord.cli.places import nothing_left, refuse_run_folder
-from accord.estimators.run_folder import REPORT
+from accord.cli.places import nothing_left, refuse_others
+from accord.errors import DataError
+from accord.estimators.run_folder import REPORT, read_json
 from accord.report import write_search_report
 from accord.studies import Study
 from accord.studies.budget import Budget
-from accord.studies.tuning import MakeHook, Standing, Tuning, fit_line, plain, tune, tuned_study
+from accord.studies.study import UNFINISHED
+from accord.studies.tuning import FINDINGS, MakeHook, Standing, Tuning, fit_line, plain, tune, tuned_study
 
 
 def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: Sequence[str]) -> None:
     tuning = Tuning(study, **budget)
     tuning.check()
-    refuse_run_folder(out)
+    refuse_others(out, "search", ("study.db", FINDINGS, UNFINISHED))
+    _refuse_another_row(tuning, out)
     done = [0]
     with nothing_left(out, lambda: done[-1] > 0), ui.bar() as progress:
         whole = progress.add_task("search", total=tuning.trials, note="")
@@ -48,14 +51,20 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
     ui.say(f"Settings: {out / 'best.json'}    Report: {out / REPORT}")
 
 
-def run_tuned(study: Study, trials: int, seeds: int, sampler: str, out: Path) -> Study:
+def _refuse_another_row(tuning: Tuning, out: Path) -> None:
+    """What was found for one method is not replaced by another's."""
+    found = read_json(out / FINDINGS) if (out / FINDINGS).is_file() else {}
+    if found and (found.get("model"), found.get("method")) != tuning.row:
+        raise DataError(f"'{out}' holds the search of {found.get('method')}; choose another place.")
+
+
+def run_tuned(study: Study, budget: Budget, out: Path, told: Callable[[Standing], None]) -> Study:
     """Search for every row of a comparison with the same budget."""
-    study.check()
-    budget = Budget(trials, seeds, sampler)
     with ui.bar() as progress:
         tasks: dict[str, Any] = {}
 
         def watch(row: str, now: Standing) -> None:
+            told(now)
             if row not in tasks:
                 tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
             show_standing(progress, tasks[row], now)

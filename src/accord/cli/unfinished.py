@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accord.cli.places import cannot_write, topmost_new
+from accord.cli.places import cannot_write, quoted, topmost_new
 from accord.errors import DataError, InterruptedRunError, Stopped
 from accord.estimators.run_folder import read_json, write_json
 from accord.training import Checkpoint
@@ -23,6 +23,8 @@ PATIENCE = 1.5
 
 
 def place_of(out: Path) -> Path:
+    if not out.name:
+        raise DataError(f"'{out}' is no place for a run; name a folder of its own.")
     return out.with_name(out.name + SUFFIX)
 
 
@@ -30,7 +32,9 @@ def words_of(out: Path) -> dict[str, Any]:
     """What was asked for when a run began."""
     place = place_of(out)
     if not (place / WORDS).is_file():
-        raise DataError(f"There is no unfinished run at '{place}'; begin one with `accord fit … --out {out}`.")
+        raise DataError(
+            f"There is no unfinished run at '{place}'; begin one with `accord fit … --out {quoted(out)}`."
+        )
     words = read_json(place / WORDS)
     if not isinstance(words, dict):
         raise DataError(f"'{place / WORDS}' does not say what was asked for; remove '{place}' to begin anew.")
@@ -63,7 +67,8 @@ def kept(
     aside = place.with_name(place.name + ".old")
     if place.exists() and not resume and not overwrite:
         raise DataError(
-            f"An unfinished run is at '{place}': go on with `accord fit --resume {out}`, or pass --overwrite."
+            f"An unfinished run is at '{place}': "
+            f"go on with `accord fit --resume {quoted(out)}`, or pass --overwrite."
         )
     new = topmost_new(place)
     try:
@@ -80,14 +85,14 @@ def kept(
         with stopping(checkpoint):
             yield checkpoint
     except InterruptedRunError as error:
-        raise InterruptedRunError(f"{error}; go on with: accord fit --resume {out}") from error
+        raise InterruptedRunError(f"{error}; go on with: accord fit --resume {quoted(out)}") from error
     except BaseException as error:
         if not checkpoint.path.exists():
             shutil.rmtree(place if new is None or out.exists() else new, ignore_errors=True)
             if aside.exists():
                 aside.rename(place)
         elif isinstance(error, Stopped):
-            raise InterruptedRunError(f"stopped; go on with: accord fit --resume {out}") from error
+            raise InterruptedRunError(f"stopped; go on with: accord fit --resume {quoted(out)}") from error
         raise
     for done in (place, aside):
         shutil.rmtree(done, ignore_errors=True)

@@ -12,8 +12,21 @@ if TYPE_CHECKING:
     from accord.cli.labelled import Words
 
 
+FOR_CLICKS = "cannot be given with labelled data; for these see --noise and --truth"
+FOR_LABELS = "is for labelled data; for clicks see accord compare --inject"
+
+
 def names_of(words: str) -> list[str]:
     return [name.strip() for name in words.split(",") if name.strip()]
+
+
+def refuse_given(why: str, **words: object) -> None:
+    """Options that say nothing here, where they were given."""
+    given = [
+        f"--{name.replace('_', '-')}" if len(name) > 1 else f"-{name}" for name, value in words.items() if value
+    ]
+    if given:
+        raise SettingError(f"{' and '.join(given)} {why}.")
 
 
 def space_of(words: list[str] | None) -> dict[str, tuple[object, ...]]:

@@ -127,7 +127,8 @@ def _merge(keys: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.n
 
 def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, pa.DataType | None]:
     kind = column.type
-    bad = DataError(f"Column '{name}' of {place} cannot be read as times; give numbers or ISO dates.")
+    advice = "give numbers or ISO dates, or leave it out: --time ''."
+    bad = DataError(f"Column '{name}' of {place} cannot be read as times; {advice}")
     try:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             column = pc.if_else(pc.equal(column, ""), None, column)
@@ -137,7 +138,7 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
             row = pc.index(pc.is_null(column), True).as_py() + 1
             raise DataError(
                 f"{column.null_count} missing times in column '{name}' of {place} (the first in data row {row}); "
-                "drop or fill those rows."
+                "drop or fill those rows, or leave the column out: --time ''."
             )
         if pa.types.is_temporal(column.type):
             exact = pa.timestamp("us", getattr(column.type, "tz", None))

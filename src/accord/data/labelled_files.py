@@ -14,6 +14,7 @@ import pyarrow as pa
 from accord.data.ids import pc
 from accord.data.reading import begun, listed, read_table
 from accord.errors import DataError, nearest
+from accord.memory import in_bytes, machine_memory
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
@@ -66,6 +67,13 @@ def read_image_folder(
     names = _words(table[file], file, place)
     if not names:
         raise DataError(f"{begun(place)} names no images.")
+    if size is not None:
+        need, free = 2 * 3 * len(names) * size**2, machine_memory()  # read one by one, and then as one
+        if need > free:
+            raise DataError(
+                f"{len(names)} images of {size}×{size} pixels need {in_bytes(need)} of memory, but this machine "
+                f"has {in_bytes(free)} free; give a smaller --size."
+            )
     pixels = _read_images(folder, names, size, tick)
     notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
     return Labelled(pixels, _labels(table[label], label, place), np.array(names), notes)
@@ -168,6 +176,10 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
             with Image.open(path, formats=IMAGE_FORMATS) as image:
                 plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
                 read.append(np.asarray(plain))
+        except MemoryError as error:
+            raise DataError(
+                f"There is not enough memory for '{path}' (data row {k + 1}); give --size N."
+            ) from error
         except Exception as error:  # decoders raise what they like at a damaged image
             reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
             raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error

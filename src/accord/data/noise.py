@@ -68,6 +68,11 @@ def _class_numbers(labels: Any, classes: int, of_whom: str = "there are") -> np.
     return numbers
 
 
+def check_kind(kind: str) -> None:
+    if kind not in KINDS:
+        raise SettingError(f"Unknown kind of noise '{kind}': {nearest(kind, KINDS)}")
+
+
 def add_noise(
     labels: np.ndarray, classes: int, rate: float, *, kind: str = "uniform", seed: int = 0
 ) -> NoisyLabels:
@@ -78,8 +83,7 @@ def add_noise(
     """
     if not 0 <= rate <= 1:
         raise SettingError(f"A noise rate of {rate:g} makes no sense: give a number from 0 to 1.")
-    if kind not in KINDS:
-        raise SettingError(f"Unknown kind of noise '{kind}': {nearest(kind, KINDS)}")
+    check_kind(kind)
     if classes < 1 or (classes < 2 and kind != "uniform"):
         raise SettingError("Noise needs at least two classes.")
     labels = _class_numbers(labels, classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,9 @@ def read_table(source: Any) -> tuple[pa.Table, str]:
 
 
 def _materialise(table: Any, names: list[str], place: str) -> pa.Table:
+    twice = [name for name in names if table.column_names.count(name) > 1]
+    if twice:
+        raise DataError(f"{begun(place)} has several columns '{twice[0]}'; give each its own name.")
     if isinstance(table, TextFile):
         table = table.read(names)
     table = table.select(names)
@@ -196,7 +200,10 @@ def _open_text(path: Path, separator: str, head: bytes) -> TextFile:
         first = head.split(b"\n", 1)[0].decode("utf-8-sig").rstrip("\r")
     except UnicodeDecodeError as error:
         raise DataError(f"'{path}' is not UTF-8 text: byte {error.start} of its first line.") from error
-    cells = [cell.strip().strip('"') for cell in first.split(separator)]
+    try:
+        cells = [cell.strip() for cell in next(csv.reader([first], delimiter=separator), [])]
+    except csv.Error as error:
+        raise DataError(f"'{path}' has a first line that cannot be read: {first_line(error)}.") from error
     if len(cells) < 2:
         raise DataError(
             f"'{path}' has one column in its first line; columns are separated by "
@@ -233,7 +240,9 @@ def choose_columns(
     numbered = names == [str(k + 1) for k in range(len(names))]
     chosen_user = _named(user, "user", names, place) or _guessed(USER_NAMES, names)
     chosen_item = _named(item, "item", names, place) or _guessed(ITEM_NAMES, names)
-    chosen_time = _named(time, "time", names, place) or _guessed(TIME_NAMES, names)
+    chosen_time = _guessed(TIME_NAMES, names) if time is None else None
+    if time:  # named; an empty name means that there is none
+        chosen_time = _named(time, "time", names, place)
     if numbered:  # no header: the first two columns are the pair
         chosen_user, chosen_item = chosen_user or "1", chosen_item or "2"
     for what, chosen in (("user", chosen_user), ("item", chosen_item)):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from accord.data.labelled import BLOCK, LabelledBatch, LabelledData, Scaling
 from accord.data.splits import stratified_mask
-from accord.errors import DataError
+from accord.errors import DataError, SettingError
 from accord.estimators import classifier_folder
 from accord.estimators.classifier_settings import ClassifierSettings, make_classifier_settings
 from accord.estimators.examples import (
@@ -36,6 +36,7 @@ from accord.estimators.networks import Networks, Trained, probabilities
 from accord.estimators.refit import all_or_nothing
 from accord.estimators.settings import with_settings_in_signature
 from accord.evaluation.detection import detection_metrics, flag_metrics
+from accord.methods import USES_CLEAN_LABELS
 from accord.models.vision import SMALLEST
 from accord.training import (
     EpochRecord,
@@ -175,6 +176,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         refuse_other_than_pairs(clean=clean, watch=watch)
         if settings.method == "mw-net" and (clean is None or not count(clean[1])):
             raise DataError("Method mw-net learns from some clean examples: give fit(..., clean=(inputs, labels)).")
+        if clean is not None and settings.method not in USES_CLEAN_LABELS:
+            raise SettingError(f"Method '{settings.method}' learns from no clean examples; leave clean= out.")
         self._device = resolve_device(settings.device)
         names: np.ndarray | None = getattr(self, "names_", None)
         self.names_ = names if names is not None and len(names) == count(y) else None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from accord.errors import DataError
+from accord.errors import LimitError
 from accord.memory import free_disk, in_bytes, machine_memory
 
 SLACK = 1.05
@@ -25,7 +25,7 @@ def require_memory(need: int, device: torch.device, what: str, advice: str) -> N
     free = free_memory(device)
     if need > free * SLACK:
         place = "the GPU has" if device.type == "cuda" else "this machine has"
-        raise DataError(
+        raise LimitError(
             f"{what} needs about {in_bytes(need)} of memory, but {place} {in_bytes(free)} free; {advice}."
         )
 
@@ -34,6 +34,6 @@ def require_disk(need: int, out: Path, what: str) -> None:
     """Refuse to start what could not be written, with the estimate."""
     free, place = free_disk(out)
     if need > free:
-        raise DataError(
+        raise LimitError(
             f"{what} will take about {in_bytes(need)}, but '{place}' has {in_bytes(free)} free; make room."
         )

@@ -71,8 +71,11 @@ def measure_ranking(
     everyone = seen.with_users(len(names))
     task = RankingTask.from_pairs(users[reachable], truth.items[reachable], [everyone], missed=missed)
     per_user = {name: values.cpu().numpy() for name, values in ranking_metrics(scorer, task, list(ks)).items()}
+    given = pair_keys(users[reachable], truth.items[reachable], everyone.n_items)
+    held = pair_keys(everyone.users.cpu().numpy(), everyone.items.cpu().numpy(), everyone.n_items)
     left_out = {
         "pairs": int(kept.sum()),
+        "seen_pairs": int(np.isin(given, held).sum()),
         "unknown_user_pairs": int((~kept).sum()),
         "unknown_items": int((kept & ~reachable).sum()),
     }

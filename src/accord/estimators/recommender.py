@@ -288,6 +288,7 @@ class Recommender:
     def recommend(self, users: Any, k: int = 10, *, exclude_seen: bool = True, items: Any = None) -> pa.Table:
         """The k best items of each user as a table: user, rank, item, score (log-odds of a like).
 
+        Users without a training click get the items with most clicks, scored log(1 + clicks).
         ``items`` narrows the choice to a subset of the catalogue.
         """
         self._require_fit()

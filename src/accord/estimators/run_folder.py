@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from accord.data.ids import Ids
 from accord.data.reading import Columns, read_parquet_file
 from accord.errors import AccordError, DataError, first_line
-from accord.files import write_whole
+from accord.files import behind_links, write_whole
 
 FORMAT = 1
 KINDS = ("recommender", "classifier", "simulation")
@@ -39,6 +39,7 @@ DAMAGE = (
 @contextmanager
 def new_folder(path: Path, kind: str, *, overwrite: bool = False) -> Iterator[Path]:
     """A fresh folder beside ``path`` that takes its place when the block succeeds, and vanishes if not."""
+    path = behind_links(path)
     recover(path)
     check_free(path, kind, overwrite=overwrite)
     draft, old = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("tmp", "old"))

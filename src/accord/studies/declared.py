@@ -167,6 +167,8 @@ class Declared:
         """The same with another budget for the parts that are searched."""
         if trials is None:
             return self
+        if trials < 1:
+            raise SettingError(f"{trials} trials make no search; give --trials 1 or more.")
         changed = tuple(replace(part, trials=trials if part.trials else 0) for part in self.parts)
         return replace(self, parts=changed)
 

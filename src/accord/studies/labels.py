@@ -91,6 +91,14 @@ class LabelComparison(Study):
     def tested_mean(self) -> str:
         return "accuracy"
 
+    def remarks(self, summary: dict[str, Any]) -> list[str]:
+        if not self.noise:
+            return super().remarks(summary)
+        noisy = self._materials(Cell("", "normal", 0), {}).noisy
+        realised = "" if noisy is None else f", of which {noisy.realised:.1%} of all are wrong (seed 0)"
+        words = f"Noise: {self.noise:.0%} of labels redrawn ({self.noise_kind}){realised}"
+        return [*super().remarks(summary), words]
+
     def identity_words(self) -> list[str]:
         drawn = [] if self.noise_seed is None else [self.noise_seed]
         return [json.dumps([self.noise, self.noise_kind, list(self.also), *drawn])]

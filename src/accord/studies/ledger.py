@@ -218,6 +218,11 @@ class Ledger:
         ]
         return sorted(rows, key=lambda row: row["trial"])
 
+    def first_reason(self) -> str:
+        """Why the first of those that failed could not be trained."""
+        told = [t.user_attrs for t in self.study.get_trials(deepcopy=False) if REASON in t.user_attrs]
+        return str(min(told, key=lambda one: one.get(PLACE, 0))[REASON]) if told else "none was begun."
+
     def close(self) -> None:
         """Let go of the database."""
         self._storage.remove_session()

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from accord import __version__
-from accord.errors import DataError, MissingDataError
-from accord.estimators.run_folder import read_json, write_json
+from accord.errors import DataError, MissingDataError, SettingError, nearest
+from accord.estimators.run_folder import kind_of, read_json, write_json
 from accord.studies.budget import Budget
 from accord.studies.compare import Start, Wanted, every_row, run_cells, written
 from accord.studies.declared import Declared, Part
 from accord.studies.study import CELLS, Cell, Study
 from accord.studies.tuning import Standing, tuned_study
-from accord.training import Hook
+from accord.training import Hook, resolve_device
 
 OUTCOME = "study.json"
 NOT_AT_HAND = "data not at hand"
@@ -56,12 +56,16 @@ def reproduce(
     Data that are not at hand are named, not an error. Others may work on the same study in the same folder.
     """
     told = watching or Watching()
-    out.mkdir(parents=True, exist_ok=True)
+    if seeds < 1:
+        raise SettingError(f"{seeds} seeds make no study; give --seeds 1 or more.")
+    resolve_device(device)
+    names = [part.name for part in declared.parts]
+    for name in only:
+        if name not in names:
+            raise SettingError(f"Study '{declared.name}' has no part '{name}': {nearest(name, names)}")
     parts = [part for part in declared.parts if not only or part.name in only]
-    if not parts:
-        raise DataError(
-            f"Study '{declared.name}' has no such part; it has {', '.join(p.name for p in declared.parts)}."
-        )
+    refuse_other_study(declared, out)
+    out.mkdir(parents=True, exist_ok=True)
     number, missing = 0, dict[str, dict[str, str]]()
     for joined in _joined(parts):
         started = time.perf_counter()
@@ -87,6 +91,28 @@ def reproduce(
             outcome["parts"][part.name] = summary | told_where  # cells once did not say it
         write_json(out / OUTCOME, outcome)
     return read_json(out / OUTCOME)
+
+
+def refuse_other_study(declared: Declared, out: Path) -> None:
+    """A study goes on in its own folder, or begins in an empty one."""
+    found = kind_of(out)
+    if (out / OUTCOME).is_file():
+        outcome = read_json(out / OUTCOME)
+        name = outcome.get("study") if isinstance(outcome, dict) else None
+        found = None if name == declared.name else f"study '{name}'"
+    elif found is None and out.is_dir():
+        own = {folder_of(part) for part in declared.parts}
+        there = [path.name for path in out.iterdir() if not path.name.startswith(".") and path.name not in own]
+        found = f"file or folder '{min(there)}'" if there else None
+    if found is not None:
+        raise DataError(
+            f"'{out}' holds a {found}, so study '{declared.name}' is not put there; choose another place."
+        )
+
+
+def has_cells(declared: Declared, out: Path) -> bool:
+    """Whether something of a study is done, though its outcome may not be written yet."""
+    return any(any((out / folder_of(part) / CELLS).glob("*.json")) for part in declared.parts)
 
 
 def _joined(parts: list[Part]) -> list[list[Part]]:

@@ -166,7 +166,8 @@ class Study(ABC):
         for model, method in self.rows():
             self.check_settings(self.settings_of(model, method, 0))
         for name in self.settings:
-            owner, dot, _ = name.rpartition(".")
+            owner, dot, plain = name.rpartition(".")
+            refuse_varied(plain)
             if dot and owner not in self.known_methods:
                 raise SettingError(
                     f"Setting '{name}' is for an unknown method: {nearest(owner, self.known_methods)}"
@@ -261,6 +262,12 @@ class Study(ABC):
     def identity_words(self) -> list[str]:
         return []
 
+    def remarks(self, summary: dict[str, Any]) -> list[str]:
+        """What a person should know about a table."""
+        if any(row["seeds"] and not row["metrics"] for row in summary["rows"]):
+            return ["Nothing could be measured: nothing is held out for validation, and no clean test was given."]
+        return []
+
     def tested(self) -> str:
         """The metric of each user or example that the paired test compares."""
         return ""
@@ -268,6 +275,17 @@ class Study(ABC):
     def tested_mean(self) -> str:
         """What a table calls its mean."""
         return self.tested()
+
+
+VARIED = ("model", "method", "seed")
+"""What rows and seeds are made of: no setting for all of them, and nothing to search."""
+
+
+def refuse_varied(name: str) -> None:
+    if name in VARIED:
+        raise SettingError(
+            f"'{name}' cannot be set for all rows and seeds alike; say it with --{name} or --{name}s."
+        )
 
 
 def kept_metric(phases: dict[str, dict[str, Any]], metric: str) -> dict[str, float]:

@@ -53,7 +53,7 @@ def comparison_rows(summary: dict[str, Any], bold: tuple[str, str] = ("", "")) -
             cells.append(f"{bold[0]}{text}{bold[1]}" if (k, name) in best else text)
         if tested:
             cells.append(shown_p(row))
-        rows.append([label, *cells, f"{row['seconds']:.1f}" if row["metrics"] else "not run"])
+        rows.append([label, *cells, f"{row['seconds']:.1f}" if row.get("seeds", 1) else "not run"])
     return rows
 
 

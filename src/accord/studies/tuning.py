@@ -17,14 +17,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from accord.errors import AccordError, DataError
+from accord.errors import AccordError, DataError, LimitError
 from accord.estimators.run_folder import read_json, write_json
 from accord.files import copy_whole, whole_file
 from accord.studies.budget import ROUNDS, Budget
 from accord.studies.compare import Wanted, every_row
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import BEGINS_AS, FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
-from accord.studies.study import CELLS, ORACLE, UNFINISHED, Cell, Study, row_name
+from accord.studies.study import CELLS, ORACLE, UNFINISHED, Cell, Study, refuse_varied, row_name
 from accord.training import Checkpoints, Hook
 
 
@@ -66,6 +66,7 @@ class Tuning:
         if self.trials < 1 or self.seeds < 1:
             raise DataError("A search needs at least one trial and one seed.")
         for name, values in self.whole_space().items():
+            refuse_varied(name)
             for value in values:
                 self.study.check_settings(self.settings_of({name: value}, 0))
 
@@ -125,6 +126,8 @@ def tune(
                 break
             else:
                 time.sleep(1.0)  # others are at the last trials
+        if not ledger.finished():
+            raise DataError(f"No trial of the search could be trained: {ledger.first_reason()}")
         found = write_findings(tuning, ledger.finished(), out)
     shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # what others left there
     return found
@@ -155,6 +158,8 @@ def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook, 
     try:
         values = tuning.study.validate(settings, tuning.row[1], hooks, unfinished)
     except AccordError as error:
+        if isinstance(error, DataError) and not isinstance(error, LimitError):
+            raise  # no trial can be trained on such data
         if len(held) == 1:
             ledger.failed(held[0], str(error))
             return
@@ -344,8 +349,6 @@ def _copy_findings(source: Path, place: Path) -> None:
 
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:
     """The trials as a table, and the winner's settings as JSON."""
-    if not rows:
-        raise DataError("No trial of the search could be trained; lower the learning rates with --space.")
     best = max(rows, key=lambda row: row["value"])  # of equals, the first of the plan
     model, method = tuning.row
     found = {
