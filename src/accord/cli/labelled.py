@@ -288,6 +288,10 @@ def _test_examples(clf: Classifier, words: Words | None) -> tuple[np.ndarray, np
     if words.data.is_dir():
         size = words.size or (notes["size"][0] if "size" in notes else None)
         examples = _read_folder(words.data, replace(words, label=label, size=size))
+    elif notes.get("source") in ("folder", "catalogue"):
+        raise SettingError(
+            "The run was trained on images: say with --images DIR where those that --truth labels are."
+        )
     else:
         examples = read_labelled_table(words.data, label, tuple(notes.get("ignored", ())))
         examples = in_the_order_of(examples, notes.get("columns", []), words.data)

@@ -160,8 +160,10 @@ def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     if sum(max(len(cell) + 2 for cell in column) for column in zip(*rows, strict=True)) > out.width:
         rows = [[cell.replace("±", "\n±") for cell in row] for row in rows]
     shown = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE, padding=(0, 1, 0, 0))
+    names = min(max(len(row[0]) for row in rows), out.width // 2)  # kept whole before others are
     for k, name in enumerate(rows[0]):
-        shown.add_column(name, justify="left" if k == 0 else "right", overflow="fold")
+        least = names if k == 0 else None
+        shown.add_column(name, justify="left" if k == 0 else "right", overflow="fold", min_width=least)
     for row in rows[1:]:
         shown.add_row(*(Text(cell) for cell in row))  # ids are shown as they are, never read as markup
     out.print(shown)

@@ -89,7 +89,7 @@ def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: s
     if found is None:
         raise DataError(
             f"No {what} column found in {place} (it has {listed(names)}); "
-            + ("name it with --label COLUMN." if what == "label" else "call it 'file'.")
+            + ("call it 'label', or name it with --label COLUMN." if what == "label" else "call it 'file'.")
         )
     return found
 

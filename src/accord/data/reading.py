@@ -248,8 +248,8 @@ def choose_columns(
     for what, chosen in (("user", chosen_user), ("item", chosen_item)):
         if chosen is None:
             raise DataError(
-                f"No {what} column found in {place} (it has {listed(names)}); name it with --{what} COLUMN, or add "
-                "a first line of names if it has none."
+                f"No {what} column found in {place} (it has {listed(names)}); call it '{what}', name it with "
+                f"--{what} COLUMN, or add a first line of names if it has none."
             )
     if chosen_user is None or chosen_item is None or chosen_user == chosen_item:
         raise DataError(f"User and item are both column '{chosen_user}' of {place}; name two columns.")
