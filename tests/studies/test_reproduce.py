@@ -242,6 +242,16 @@ def test_what_is_not_at_hand_is_said_and_stops_nothing(tmp_path: Path) -> None:
     assert page.count("data not at hand") == 2 * len(study.parts)
 
 
+def test_what_is_not_at_hand_is_still_said_when_another_part_runs(root: Path, tmp_path: Path) -> None:
+    study = small("noise-models", methods=("popularity",))
+    here, elsewhere = study.parts[0], replace(study.parts[1], data="adressa")
+    study = replace(study, parts=(here, elsewhere), views=study.views[:2])
+    assert shown(study, root, tmp_path, seeds=1).count("data not at hand") == 2
+    page = shown(study, root, tmp_path, seeds=1, only=(here.name,))
+    assert page.count("data not at hand") == 2
+    assert "not run" not in page
+
+
 def test_a_study_that_is_stopped_says_what_was_not_run(root: Path, tmp_path: Path) -> None:
     study = small("noise-models")
     study = replace(study, parts=study.parts[:1], views=study.views[:1])

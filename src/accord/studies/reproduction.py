@@ -82,7 +82,8 @@ def reproduce(
         summaries = [written(*one, done) for one, done in zip(searched, results, strict=True)]
         outcome = _so_far(declared, out)  # what others have written by now
         for name, words in missing.items():
-            outcome["parts"].setdefault(name, words)
+            if "missing" in outcome["parts"].get(name, words):
+                outcome["parts"][name] = words
         for (part, _), summary in zip(studies, summaries, strict=True):
             before = outcome["parts"].get(part.name, {})
             took = (time.perf_counter() - started) / len(studies)
@@ -175,11 +176,11 @@ def _searched(
 
 
 def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
-    """The outcome of an earlier run, whose parts stay until they are run again."""
+    """The outcome of an earlier run, whose parts, those without data too, stay until they are run again."""
     path = out / OUTCOME
     parts = read_json(path)["parts"] if path.is_file() else {}
     known = {part.name for part in declared.parts}
-    kept = {name: one for name, one in parts.items() if name in known and "missing" not in one}
+    kept = {name: one for name, one in parts.items() if name in known}
     return {"study": declared.name, "title": declared.title, "accord": __version__, "parts": kept}
 
 
