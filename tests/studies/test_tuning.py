@@ -157,6 +157,34 @@ def test_two_claims_of_one_place_end_with_one(tmp_path: Path, monkeypatch: pytes
     assert [row["value"] for row in one.finished()] == [1.0, 2.0, 3.0]
 
 
+def test_a_trial_without_a_name_is_waited_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked for it was killed before it could say who it is."""
+    monkeypatch.setattr("accord.studies.ledger.MOMENT", 0.3)
+    one = ledger(tmp_path)
+    one.study.ask()
+    started = time.time()
+    assert [h.settings["a"] for h in one.claim(5)] == [1, 2, 3]
+    assert time.time() - started < 60
+
+
+def test_who_is_given_up_before_it_says_its_name_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = ledger(tmp_path)
+    ask, asked = one.study.ask, list[int]()
+
+    def slow() -> Any:
+        trial = ask()
+        asked.append(trial.number)
+        if len(asked) == 1:
+            one.study.tell(trial.number, state=one.optuna.trial.TrialState.FAIL)
+        return trial
+
+    monkeypatch.setattr(one.study, "ask", slow)
+    assert [h.settings["a"] for h in one.claim(5)] == [1, 2, 3]
+    assert len(asked) == 4
+
+
 def test_an_earlier_trial_says_its_place_first(tmp_path: Path) -> None:
     """A process that has asked for a trial and is slow to say which place it takes keeps it all the same."""
     one, two = ledger(tmp_path), ledger(tmp_path)

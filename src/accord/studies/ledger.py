@@ -24,6 +24,8 @@ from accord.training import derive
 SAMPLERS = ("random", "grid", "tpe")
 GRACE = 120.0
 """Seconds without a sign of life after which a trial on another machine is given up."""
+MOMENT = 20.0
+"""Seconds after which one is given up that was asked for by a process that has not said who it is."""
 OPENING_TRIES = 4
 LOOK_SECONDS = 0.05
 """Between two looks at what another process is about to write."""
@@ -124,6 +126,8 @@ class Ledger:
                 trial.set_user_attr(ALIVE, time.time())
                 trial.set_user_attr(PLACE, place)
                 is_mine = self._is_mine(trial.number, place)
+            except self.optuna.exceptions.UpdateFinishedTrialError:  # given up by others: we were too slow
+                continue
             except BaseException:  # whoever goes on in this process must not wait for it
                 self._tell_failed(trial)
                 raise
@@ -262,7 +266,7 @@ def _born(pid: int) -> str:
 
 def _lives(owner: Any, alive: Any, own: str, started: Any) -> bool:
     if owner is None:  # asked for, and its process has not said who it is: give it a moment
-        return started is not None and time.time() - started.timestamp() < GRACE
+        return started is not None and time.time() - started.timestamp() < MOMENT
     host, pid, born = str(owner).split(":")
     if host == own.split(":")[0]:
         try:
