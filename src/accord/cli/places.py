@@ -44,7 +44,7 @@ def topmost_new(path: Path) -> Path | None:
 
 
 def refuse_others(out: Path, what: str, own: Collection[str]) -> None:
-    """A comparison, a search or a study goes into an empty place, or where one of its kind has been begun.
+    """A comparison or a search goes into an empty place, or where one of its kind has been begun.
 
     ``own`` are names of what such a one leaves there.
     """

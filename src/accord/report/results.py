@@ -14,7 +14,6 @@ import numpy as np
 
 from accord.files import whole_file, write_whole
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
-from accord.studies.clicks import Comparison
 from accord.studies.declared import Declared, Part, View
 from accord.studies.labels import CLEANLAB, FOUND
 from accord.studies.measures import DECISIONS, curve, disagreement
@@ -85,8 +84,7 @@ def _of_fewer_seeds(found: list[dict[str, Any]]) -> list[str]:
 
 def newer_rules(part: Part, found: dict[str, Any]) -> list[str]:
     """Rules that have changed since the cells of a part were made."""
-    rules = () if part.is_images or not cells_done(found) else Comparison.rules
-    return [rule for rule in rules if rule not in found.get("rules", [])]
+    return [rule for rule in part.rules if cells_done(found) and rule not in found.get("rules", [])]
 
 
 def _to_be_run_again(parts: list[Part], outcome: dict[str, Any]) -> list[str]:

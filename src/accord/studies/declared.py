@@ -82,6 +82,11 @@ class Part:
         """What is known to be wrong with its data, for all rows alike."""
         return "" if self.is_images or self.protocol != "paper" else find_data_set(self.data).caveat
 
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """By which its cells are made now."""
+        return LabelComparison.rules if self.is_images else Comparison.rules
+
     def study(self, root: Path | None, seeds: int, device: str) -> Study:
         """The comparison of this part; data that are not at hand are an error that says so."""
         return self._images(root, seeds, device) if self.is_images else self._clicks(root, seeds, device)
