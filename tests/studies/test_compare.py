@@ -15,7 +15,7 @@ from scipy.stats import ttest_ind
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
 from accord.studies import Comparison, compare
-from accord.studies.study import Cell, _digest
+from accord.studies.study import Cell, Job, _digest
 from accord.studies.tables import as_csv, as_markdown, best_rows, comparison_rows, detection_rows, shown_p
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
@@ -40,6 +40,28 @@ def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> N
     assert set(summary["rows"][0]["metrics"]) == {"valid ndcg@20", "ndcg@20", "recall@20", "noise auc"}
     assert cells[0]["settings"]["seed"] == 0
     assert cells[0]["selection"] == "best epoch by NDCG@20 on held-out clicks (each user's latest clicks)"
+
+
+def test_rows_that_may_be_one_stack_are(made: Simulation, tmp_path: Path) -> None:
+    """Those that differ in their constants alone, by seed, so that a prior is trained once; and they give what they
+    would give one by one."""
+    variants = {f"deca-p {c0:g}": {"method": "deca-p", "c0": c0} for c0 in (1.0, 10.0)}
+    variants |= {"deca-p gmf": {"method": "deca-p", "noise_model": "gmf"}}
+    methods = ["normal", "oracle", *variants]
+    study = Comparison(made.log(), methods, 2, settings=QUICK, variants=variants, truths=[made.truth(), made.clicks()])
+    jobs = [Job(study, Cell(*row, seed), tmp_path) for row in study.rows() for seed in range(2)]
+    groups = [[(job.cell.method, job.cell.seed) for job in group] for group in study.groups(jobs)]
+    constants = [(name, seed) for seed in range(2) for name in ("deca-p 1", "deca-p 10")]
+    alone = [[(name, seed) for seed in range(2)] for name in ("normal", "oracle", "deca-p gmf")]
+    assert sorted(groups) == sorted([constants, *alone])
+    together = compare(study, tmp_path / "together")
+    for name in ("deca-p 1", "deca-p 10"):
+        single = compare(replace(study, methods=["normal", name]), tmp_path / name.replace(" ", "-"))
+        ours, own = (
+            {n: one["mean"] for row in whole["rows"] if row["method"] == name for n, one in row["metrics"].items()}
+            for whole in (together, single)
+        )
+        assert ours == pytest.approx(own, abs=1e-4)
 
 
 @pytest.mark.parametrize("changed", ["log", "valid", "truths", "known", "clean_log", "ratings"])

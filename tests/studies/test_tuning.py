@@ -457,10 +457,18 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
             assert rounds[0]["best"].items() <= rounds[1]["fixed"].items()
             assert rounds[0] == json.loads((tmp_path / "tune" / "gmf-normal" / "common" / "tune.json").read_text())
             assert not (tmp_path / "tune" / "gmf-deca-p" / "common" / "study.db").exists()  # not searched twice
+    variant = {"deca-p dp": {"method": "deca-p", "sub_tasks": "dp"}}
     alone = tuned_study(
-        replace(study, methods=["deca-p"]), tmp_path / "alone", budget, lambda row, now: None, lambda t, s: None
+        replace(study, methods=["deca-p", *variant], variants=variant),
+        tmp_path / "alone",
+        budget,
+        lambda row, now: None,
+        lambda t, s: None,
     )
     assert alone.tuned["gmf deca-p"] == tuned.tuned["gmf deca-p"]
+    begun = [tmp_path / "alone" / "tune" / f"gmf-{name}" / "common" for name in ("deca-p", "deca-p-dp")]
+    assert [(place / "study.db").exists() for place in begun] == [True, False]  # rows that begin alike begin once
+    assert len({(place / "tune.json").read_text() for place in begun}) == 1
 
 
 def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: Path) -> None:

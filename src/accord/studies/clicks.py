@@ -18,7 +18,15 @@ from accord.data.reading import open_table
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import Recommender, make_settings
 from accord.estimators.run_folder import kept_epochs
-from accord.estimators.stacking import Source, StackError, batched, can_stack, fit_stacked, stack_size
+from accord.estimators.stacking import (
+    MAY_DIFFER,
+    Source,
+    StackError,
+    batched,
+    can_stack,
+    fit_stacked,
+    stack_size,
+)
 from accord.files import whole_file
 from accord.methods import METHODS
 from accord.studies.budget import Budget
@@ -167,16 +175,17 @@ class Comparison(Study):
         return Source(materials.log, materials.valid, materials.known, materials.seen, columns, watch)
 
     def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
-        """The seeds of a row are one stack, unless their time is measured.
+        """The seeds of a row are one stack, and so are rows that differ in what the runs of a stack may.
 
-        Then all rows come before the next seed: a machine that is slower for a while is so for all of them.
+        Not where their time is measured: then all rows come before the next seed, so that a machine that is slower
+        for a while is so for all of them.
         """
         if "cost" in self.also:
             return [[job] for job in sorted(jobs, key=lambda job: job.cell.seed)]
-        rows: dict[Any, list[Job]] = {}
-        for job in jobs:
-            rows.setdefault((id(job.study), job.cell.row), []).append(job)
-        return [part for own in rows.values() for part in batched(own, self._stacked_at_once(*own[0].cell[:2]))]
+        alike: dict[Any, list[Job]] = {}
+        for job in sorted(jobs, key=lambda job: job.cell.seed):  # those of one seed may share a prior
+            alike.setdefault((id(job.study), _stack_words(job)), []).append(job)
+        return [part for own in alike.values() for part in batched(own, self._stacked_at_once(*own[0].cell[:2]))]
 
     def validated_at_once(self) -> int:
         return self._stacked_at_once(self.models[0], self.methods[0])
@@ -222,6 +231,12 @@ class Comparison(Study):
         if self.also:
             result["also"] = {name: CLICKS[name](rec, self.ratings, path) for name in self.also}
         return result
+
+
+def _stack_words(job: Job) -> str:
+    """The same for cells whose runs can be one stack, and are trained on the same clicks."""
+    settings = make_settings(job.study.settings_of(*job.cell))
+    return f"{settings.model_dump_json(exclude=set(MAY_DIFFER))} {job.cell.method == ORACLE}"
 
 
 def shown_of(ranking: Mapping[str, Any], k: int) -> dict[str, float]:

@@ -134,7 +134,8 @@ class Study(ABC):
 
     def found_for(self, model: str, method: str) -> list[str]:
         """Rows whose search a row takes its settings from, the first that there is."""
-        return [row_name(model, name) for name in (method, self.follows.get(method, method), self.trained(method))]
+        other = "normal" if method == ORACLE else self.follows.get(method, method)
+        return [row_name(model, name) for name in (method, other)]
 
     def search_words(self, method: str) -> str:
         """How the settings of a method's rows were found."""

@@ -242,11 +242,12 @@ def _in_rounds(one: Any, method: str, budget: Budget, place: Path, watch: Watch,
     """The best of two rounds: the common settings first, then the method's own at the best of those."""
     rounds = _Rounds(one, method, budget, place)
     if rounds.first is not None and not _is_of(rounds.first, place / COMMON):
-        other = place.with_name("-".join(rounds.first.row))  # of the method it begins as, where that is a row too
-        if _is_of(rounds.first, other / COMMON):
-            _copy_findings(other / COMMON, place / COMMON)
-        else:
+        made = (other for other in sorted(place.parent.glob(f"*/{COMMON}")) if _is_of(rounds.first, other))
+        other = next(made, None)  # of the method it begins as, or of another row that begins so
+        if other is None:
             tune(rounds.first, place / COMMON, watch, hook)
+        else:
+            _copy_findings(other, place / COMMON)
     second = rounds.second()
     if second is not None:
         tune(second, rounds.own_place, watch, hook)
