@@ -48,7 +48,8 @@ def test_rows_that_may_be_one_stack_are(made: Simulation, tmp_path: Path) -> Non
     variants = {f"deca-p {c0:g}": {"method": "deca-p", "c0": c0} for c0 in (1.0, 10.0)}
     variants |= {"deca-p gmf": {"method": "deca-p", "noise_model": "gmf"}}
     methods = ["normal", "oracle", *variants]
-    study = Comparison(made.log(), methods, 2, settings=QUICK, variants=variants, truths=[made.truth(), made.clicks()])
+    truths = [made.truth(), made.clicks()]
+    study = Comparison(made.log(), methods, 2, settings=QUICK, variants=variants, truths=truths)
     jobs = [Job(study, Cell(*row, seed), tmp_path) for row in study.rows() for seed in range(2)]
     groups = [[(job.cell.method, job.cell.seed) for job in group] for group in study.groups(jobs)]
     constants = [(name, seed) for seed in range(2) for name in ("deca-p 1", "deca-p 10")]
