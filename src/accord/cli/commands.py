@@ -28,6 +28,7 @@ from accord.files import write_whole
 from accord.report import write_comparison_plot, write_comparison_report, write_run_report
 from accord.studies import Comparison, Study, compare
 from accord.studies.budget import Budget
+from accord.studies.compare import SUMMARY
 from accord.studies.study import CELLS
 from accord.studies.tables import as_csv, as_markdown, comparison_rows, detection_rows
 from accord.studies.tuning import TUNE
@@ -223,7 +224,7 @@ def click_study(
 def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> None:
     """Where there is a ``budget``, every row is tuned first."""
     study.check()
-    refuse_others(out, "comparison", (CELLS, "compare.json", TUNE))
+    refuse_others(out, "comparison", (CELLS, SUMMARY, TUNE))
     tried = [0]
     with nothing_left(out, lambda: any(out.glob("cells/*.json")) or max(tried) > 0):
         if budget is not None:

@@ -17,6 +17,8 @@ from accord.studies.significance import OVER, holm, over_seeds, paired_bootstrap
 from accord.studies.study import CELLS, NO_SEARCH, UNFINISHED, Cell, Job, Study
 from accord.training import Checkpoints, Hook
 
+SUMMARY = "compare.json"
+_Rows = dict[tuple[str, str], dict[str, Any]]
 Start = Callable[[str, int, int, int], Hook | None]
 """Told (row, seed, number, of) when a cell begins; gives the hook its training reports to."""
 
@@ -35,13 +37,14 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
     return written(study, out, results)
 
 
-def written(study: Study, out: Path, results: list[dict[str, Any]]) -> dict[str, Any]:
+def written(study: Study, out: Path, results: list[dict[str, Any]], beside: Path | None = None) -> dict[str, Any]:
     """The summary of the cells that are done, tested and written down."""
-    summary, path = summarise(results, study), out / "compare.json"
+    summary = summarise(results, study)
     summary |= {"rules": list(study.rules)} if study.rules else {}
     if study.tested():
-        _add_significance(summary, study, out / CELLS, read_json(path) if path.is_file() else {"rows": []})
-    write_json(path, summary)
+        paths = [folder / SUMMARY for folder in (out, beside) if folder is not None]
+        _add_significance(summary, study, out / CELLS, [read_json(path) for path in paths if path.is_file()])
+    write_json(out / SUMMARY, summary)
     return summary
 
 
@@ -170,11 +173,12 @@ def _beside(cells: Path, model: str, method: str, seed: int) -> Path:
     return cells / f"{Cell(model, method, seed).name}.parquet"
 
 
-def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before: dict[str, Any]) -> None:
+def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before: Sequence[dict[str, Any]]) -> None:
     """p-value of each row's difference from normal of the same model, Holm-corrected over the table.
 
-    Where metrics of each user or example are no longer at hand, the p-value ``before`` stays for rows that have not
-    changed; others are compared over their seeds.
+    Where metrics of each user or example are no longer at hand, the p-value of a summary made ``before``, of this
+    study or of one whose cells were taken over, stays for rows that have not changed; others are compared over
+    their seeds.
     """
 
     def measured(model: str, method: str) -> np.ndarray:
@@ -184,7 +188,7 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
 
     whole = {(row["model"], row["method"]) for row in summary["rows"] if row["seeds"] == study.seeds}
     complete = {row for row in whole if all(_beside(cells, *row, seed).is_file() for seed in range(study.seeds))}
-    rows, earlier = _by_name(summary), _by_name(before)
+    rows, earlier = _by_name(summary), [_by_name(one) for one in before]
     tested: list[tuple[dict[str, Any], float, dict[str, str]]] = []
     for (model, method), row in rows.items():
         pair = (model, method), (model or study.models[0], "normal")
@@ -195,9 +199,9 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
             if ours.shape == theirs.shape:
                 tested.append((row, paired_bootstrap(ours, theirs), {}))
             continue
-        known = earlier.get((model, method), {}).get("against_normal", {})
-        if known and OVER not in known and all(one in rows and _alike(rows[one], earlier.get(one)) for one in pair):
-            tested.append((row, known["p"], {}))
+        known = [p for p in (_known_p(rows, own, pair) for own in earlier) if p is not None]
+        if known:
+            tested.append((row, known[0], {}))
         elif whole.issuperset(pair):
             ours, theirs = (rows[one]["metrics"].get(study.tested_mean()) for one in pair)
             p = over_seeds(ours, theirs, study.seeds) if ours and theirs else None
@@ -206,7 +210,15 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
         row["against_normal"] = {"metric": study.tested(), "p": p, "p_holm": corrected} | how
 
 
-def _by_name(summary: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+def _known_p(rows: _Rows, earlier: _Rows, pair: Sequence[tuple[str, str]]) -> float | None:
+    """The paired p-value of an earlier summary, where both rows are still of the same cells."""
+    known = earlier.get(pair[0], {}).get("against_normal", {})
+    if not known or OVER in known or not all(one in rows and _alike(rows[one], earlier.get(one)) for one in pair):
+        return None
+    return known["p"]
+
+
+def _by_name(summary: dict[str, Any]) -> _Rows:
     return {(row.get("model", ""), row["method"]): row for row in summary["rows"]}
 
 

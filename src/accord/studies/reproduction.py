@@ -78,8 +78,10 @@ def reproduce(
             except MissingDataError as error:
                 missing[part.name] = {"missing": NOT_AT_HAND, "why": str(error)}
         searched = _searched(declared, studies, out, told, wanted, lambda part: part.study(root, seeds, device))
-        results = run_cells(searched, told.cell, told.go_on, wanted, [_beside(part, out) for part, _ in studies])
-        summaries = [written(*one, done) for one, done in zip(searched, results, strict=True)]
+        beside = [_beside(part, out) for part, _ in studies]
+        results = run_cells(searched, told.cell, told.go_on, wanted, beside)
+        rows = zip(searched, results, beside, strict=True)
+        summaries = [written(study, place, done, other) for (study, place), done, other in rows]
         outcome = _so_far(declared, out)  # what others have written by now
         for name, words in missing.items():
             if "missing" in outcome["parts"].get(name, words):
@@ -87,7 +89,8 @@ def reproduce(
         for (part, _), summary in zip(studies, summaries, strict=True):
             before = outcome["parts"].get(part.name, {})
             took = (time.perf_counter() - started) / len(studies)
-            summary["wall_seconds"] = before.get("wall_seconds", 0.0) + took
+            spent = before.get("wall_seconds", 0.0) if before.get("rules") == summary.get("rules") else 0.0
+            summary["wall_seconds"] = spent + took  # not what cells of older rules took
             told_where = {} if "machines" in summary else {k: before[k] for k in MACHINES if k in before}
             outcome["parts"][part.name] = summary | told_where  # cells once did not say it
         write_json(out / OUTCOME, outcome)
