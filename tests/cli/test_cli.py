@@ -13,9 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+import torch
 
 from accord.cli import process
 from accord.data.simulator import Simulation
+from accord.studies import Comparison
 
 FAST = ["--epochs", "2", "--set", "batch_size=512", "--set", "dims=8"]
 
@@ -142,6 +144,44 @@ def test_compare_goes_on_where_it_stopped(accord, sim: Path, tmp_path: Path) -> 
         assert (out / name).stat().st_size > 0
     assert accord(*words, "--set", "epochs=1")[0] == 0  # other settings are other cells
     assert all(path.stat().st_mtime_ns != again[path.name] for path in (out / "cells").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB. GPU 0 has"),
+            "Tried to allocate 2 GiB;",
+        ),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "can't allocate"),
+        (MemoryError("Unable to allocate 3 GiB"), "Unable to allocate 3 GiB;"),
+    ],
+)
+def test_memory_that_runs_out_is_one_sentence(accord, sim: Path, tmp_path: Path, monkeypatch, error, said) -> None:
+    """As on a GPU that others use too; what is done stays, and the same command goes on."""
+
+    def fail(*given: object, **more: object) -> None:
+        raise error
+
+    words = ("compare", sim / "log.parquet", "--methods", "normal", "--seeds", 1, "--set", "epochs=1")
+    with monkeypatch.context() as patched:
+        patched.setattr(Comparison, "run", fail)
+        code, _, err = accord(*words, "--out", tmp_path / "cmp")
+    assert code == 2
+    assert "Traceback" not in err
+    sentence = err.splitlines()[-1]  # after those of its progress
+    assert said in sentence
+    assert "the same command goes on" in sentence
+    assert accord(*words, "--out", tmp_path / "cmp")[0] == 0
+
+
+def test_a_fault_of_the_program_is_not_called_memory(accord, sim: Path, tmp_path: Path, monkeypatch) -> None:
+    def fail(*given: object, **more: object) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr(Comparison, "run", fail)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        accord("compare", sim / "log.parquet", "--methods", "normal", "--out", tmp_path / "cmp")
 
 
 def test_report_is_written_again(accord, run_folder: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from accord import __version__
-from accord.cli.process import keep_freed_memory, leave_cores_to_others, show_every_letter
+from accord.cli.process import is_out_of_memory, keep_freed_memory, leave_cores_to_others, show_every_letter
 from accord.cli.words import (
     FOR_CLICKS,
     FOR_LABELS,
@@ -21,7 +21,7 @@ from accord.cli.words import (
     settings_of,
     space_of,
 )
-from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped
+from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped, first_line
 
 app = typer.Typer(
     name="accord",
@@ -463,6 +463,10 @@ def _stop(*_: object) -> None:
     raise Stopped
 
 
+def _how_to_go_on() -> str:
+    return "; the same command goes on from here" if "".join(sys.argv[1:2]) in GO_ON else ""
+
+
 def run() -> None:
     """Entry point: bad input is one sentence and exit code 2; SIGTERM is as good as Ctrl-C."""
     leave_cores_to_others()
@@ -483,12 +487,18 @@ def run() -> None:
         print(f"accord: {error}", file=sys.stderr)
         sys.exit(2)
     except (Stopped, KeyboardInterrupt):
-        more = "; the same command goes on from here" if "".join(sys.argv[1:2]) in GO_ON else ""
-        print(f"accord: stopped{more}.", file=sys.stderr)
+        print(f"accord: stopped{_how_to_go_on()}.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:
         where = f"'{error.filename}': " if error.filename else ""
         print(f"accord: {where}{error.strerror or error}; nothing more was done.", file=sys.stderr)
+        sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        what = ". ".join(first_line(error).split(". ")[:2])
+        advice = "end other programs that hold memory, or choose a smaller batch_size"
+        print(f"accord: {what}; {advice}{_how_to_go_on()}.", file=sys.stderr)
         sys.exit(2)

@@ -39,3 +39,9 @@ def show_every_letter() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python, or torch on a GPU or a CPU, has run out of memory; told by its words, without torch."""
+    named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    return named or "can't allocate memory" in str(error)
