@@ -15,6 +15,7 @@ from scipy.stats import ttest_ind
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
 from accord.studies import Comparison, compare
+from accord.studies.compare import run_cells, written
 from accord.studies.study import Cell, Job, _digest
 from accord.studies.tables import as_csv, as_markdown, best_rows, comparison_rows, detection_rows, shown_p
 
@@ -143,6 +144,11 @@ def test_p_values_stay_where_rows_have_not_changed(made: Simulation, tmp_path: P
         file.unlink()
     again = compare(study, tmp_path)
     assert {row["method"]: row.get("against_normal") for row in again["rows"]} == before
+    other = tmp_path / "other"  # a study that has taken over these cells, and knew one of the rows otherwise
+    (taken,) = run_cells([(study, other)], lambda *cell: pytest.fail("trained"), beside=[tmp_path])
+    (other / "compare.json").write_text(json.dumps({"rows": [{"method": "deca", "metrics": {}, "seeds": 2}]}))
+    rows = written(study, other, taken, tmp_path)["rows"]
+    assert {row["method"]: row.get("against_normal") for row in rows} == before
     fewer = compare(replace(study, methods=["normal", "deca"]), tmp_path)["rows"][1]["against_normal"]
     assert fewer == before["deca"] | {"p_holm": pytest.approx(before["deca"]["p"])}
     cell = tmp_path / "cells" / "gmf-normal-seed0.json"

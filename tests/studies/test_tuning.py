@@ -25,6 +25,7 @@ from accord.studies import Comparison, compare
 from accord.studies.budget import Budget
 from accord.studies.ledger import OWNER, PLACE, Ledger
 from accord.studies.spaces import clicks_space, plan, size
+from accord.studies.study import Cell
 from accord.studies.tuning import Standing, Tuning, fit_line, tune, tuned_study
 
 QUICK = {"epochs": 1, "batch_size": 512, "dims": 4}
@@ -469,6 +470,25 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
     begun = [tmp_path / "alone" / "tune" / f"gmf-{name}" / "common" for name in ("deca-p", "deca-p-dp")]
     assert [(place / "study.db").exists() for place in begun] == [True, False]  # rows that begin alike begin once
     assert len({(place / "tune.json").read_text() for place in begun}) == 1
+
+
+def test_a_variant_waits_for_a_search_of_its_own(made: Simulation, tmp_path: Path) -> None:
+    """What was found for the method it changes is not meant for it; an oracle is normal training, and has no other."""
+    variants = {"deca dp": {"method": "deca", "sub_tasks": "dp"}}
+    methods = ["normal", "deca", "deca dp", "oracle"]
+    study = Comparison(
+        made.log(), methods, 1, settings=QUICK, variants=variants, truths=[made.truth(), made.clicks()]
+    )
+    ready: list[list[str]] = []
+    tuned_study(
+        study,
+        tmp_path,
+        Budget(3, sampler="rounds"),
+        lambda row, now: None,
+        lambda trial, seed: None,
+        after=lambda now: ready.append([m for m in methods if now.ready(Cell("gmf", m, 0))]),
+    )
+    assert ready == [["normal", "oracle"], ["normal", "deca", "oracle"], methods]
 
 
 def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: Path) -> None:
