@@ -473,7 +473,7 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
 
 
 def test_a_variant_waits_for_a_search_of_its_own(made: Simulation, tmp_path: Path) -> None:
-    """What was found for the method it changes is not meant for it; an oracle is normal training, and has no other."""
+    """What was found for the method it changes is not meant for it; an oracle takes normal training's."""
     variants = {"deca dp": {"method": "deca", "sub_tasks": "dp"}}
     methods = ["normal", "deca", "deca dp", "oracle"]
     study = Comparison(
