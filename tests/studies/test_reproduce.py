@@ -281,6 +281,20 @@ def test_where_cells_do_not_say_their_machine_the_outcome_still_does(root: Path,
     assert "an abacus" in shown(study, root, tmp_path, seeds=1)
 
 
+def test_time_counts_for_the_rules_that_cells_are_made_by(root: Path, tmp_path: Path) -> None:
+    """A part that goes on counts on; what cells of older rules took is not its time."""
+    study = small("curves", methods=("normal",))
+    study = replace(study, parts=study.parts[:1], views=study.views[:1])
+    (name,) = (part.name for part in study.parts)
+    once, path = reproduce(study, root, tmp_path, device="cpu", seeds=1), tmp_path / "study.json"
+    once["parts"][name]["wall_seconds"] = 1000.0
+    path.write_text(json.dumps(once))
+    assert reproduce(study, root, tmp_path, device="cpu", seeds=1)["parts"][name]["wall_seconds"] > 1000
+    once["parts"][name]["rules"] = ["of old"]
+    path.write_text(json.dumps(once))
+    assert reproduce(study, root, tmp_path, device="cpu", seeds=1)["parts"][name]["wall_seconds"] < 1000
+
+
 def test_the_papers_numbers() -> None:
     assert len(paper_numbers("recommend")) == 4 * 4 * 6 * 4
     wanted = {"data": "modcloth", "model": "neumf", "method": "deca", "metric": "ndcg@20"}
