@@ -271,6 +271,16 @@ def _ablation() -> Declared:
             sampler=ROUNDS,
             same_as=("recommend-modcloth", "fair"),
         ),
+        Part(
+            "movielens-100k",
+            "movielens-100k",
+            ("popularity", "normal", "deca-p", "deca-p dp", "deca-p dn"),
+            MODELS,
+            changed["deca-p"],
+            trials=TRIALS,
+            sampler=ROUNDS,
+            same_as=("recommend-movielens", "fair"),
+        ),
         _again(
             _of_images("cifar10", 0.4),
             "cifar10",
@@ -289,6 +299,7 @@ def _ablation() -> Declared:
             paper="variants",
         ),
         View("table", "CIFAR-10, 40 %, tuned: both stages (deca-p), and what changes without", ("cifar10",)),
+        View("table", "MovieLens-100K: both sub-tasks in turn (deca-p), and one alone", ("movielens-100k",)),
     )
     return Declared("ablation", "What each part of the method brings", parts, views)
 
