@@ -18,6 +18,7 @@ from accord.studies.study import CELLS, NO_SEARCH, UNFINISHED, Cell, Job, Study
 from accord.training import Checkpoints, Hook
 
 SUMMARY = "compare.json"
+"""Where a comparison's means and p-values are written down."""
 _Rows = dict[tuple[str, str], dict[str, Any]]
 Start = Callable[[str, int, int, int], Hook | None]
 """Told (row, seed, number, of) when a cell begins; gives the hook its training reports to."""
