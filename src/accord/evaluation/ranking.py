@@ -152,13 +152,17 @@ class _Positions:
     @staticmethod
     def of(scores: Tensor, rows: Tensor, items: Tensor, sizes: Tensor, depth: int) -> _Positions:
         n_items = scores.shape[1]
-        top = scores.topk(min(depth, n_items), sorted=True).values
+        best_first = scores.topk(min(depth + 1, n_items), sorted=True).values
+        top, further = best_first[:, :depth], best_first[:, depth:]
         last = top[:, -1]
         own = scores.view(-1).index_select(0, rows * n_items + items)
         best = top.index_select(0, rows)
         above = (~(best <= own[:, None])).sum(1)  # what is no number stands before all others
-        # Ties inside the top are all in `top`; those with its last score go on below it.
-        at_last = (scores == last[:, None]).sum(1)
+        # Ties inside the top are all in `top`; those with its last score may go on below it.
+        at_last = (top == last[:, None]).sum(1)
+        goes_on = (further == last[:, None]).any(1).nonzero().squeeze(1)
+        if len(goes_on):
+            at_last[goes_on] = (scores[goes_on] == last[goes_on, None]).sum(1)
         tied = torch.where(own == last[rows], at_last[rows], (best == own[:, None]).sum(1)).clamp_(min=1)
         # A masked item can never be recommended, however few are left; nor is one found whose score is no number.
         above = torch.where(own > -torch.inf, above, n_items + depth)
