@@ -283,6 +283,7 @@ def test_a_recorded_stack_is_the_classifier_alone_and_the_same_bytes_twice(metho
 def test_a_recorded_stack_asks_a_prior_for_all_it_serves(augment: str, asked_together: list[int]) -> None:
     X, y = examples((8, 8, 3))
     more = {"model": "resnet32", "method": "deca-p", "augment": augment, "epochs": 12, "device": "cuda"}
+    more["restore"] = "last"  # else a few examples, and rounding, choose the prior's epoch
 
     def fitted() -> list[Classifier]:
         made = [Classifier(**QUICK | more | {"c1": c1, "learning_rate": 1e-3}) for c1 in (1.0, 10.0, 50.0)]
