@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,12 @@ class Draws:
 
     def part(self, start: int, end: int) -> Draws:
         return Draws(self.down[start:end], self.right[start:end], self.flip[start:end])
+
+    @staticmethod
+    def joined(each: Sequence[Draws], lay: Callable[[Tensor], Tensor]) -> Draws:
+        """The draws of R runs, (R, examples) each, laid out by ``lay``."""
+        names = ("down", "right", "flip")
+        return Draws(*(lay(torch.stack([getattr(one, name) for one in each])) for name in names))
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,7 @@ class Augmentation:
     def take(self, images: Tensor, rows: Tensor, draws: Draws) -> Tensor:
         """Rows of ``images`` (N, height, width, channels), each cropped and flipped as it was drawn."""
         height, width = images.shape[1:3]
+        draws = Draws(draws.down.flatten(), draws.right.flatten(), draws.flip.flatten())
         down = torch.arange(height, device=images.device) + draws.down[:, None]
         across = torch.arange(width, device=images.device).expand(len(rows), -1)
         across = torch.where(draws.flip[:, None], width - 1 - across, across) + draws.right[:, None]

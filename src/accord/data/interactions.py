@@ -1,18 +1,16 @@
-"""Clicks as tensors on a device, batched by index, with verified uniform negatives."""
+"""Clicks as tensors on a device, with non-clicks drawn exactly."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from accord.data.batches import ClickBatch, StackedClickBatch
-from accord.data.row_batches import RowBatch, RowBatches
 from accord.errors import DataError
 
 NO_NEGATIVE = "Every user of the log clicked every item, so there is no negative to draw; add items or users."
@@ -22,71 +20,6 @@ BITMAP_LIMIT = 1 << 27
 """Largest users × items for which membership is one look into a table of bytes (128 MiB)."""
 REDRAWS = 2
 """Further tries before a draw that hit clicked items is made by search: most logs are sparse."""
-CHUNK = 1 << 17
-"""Rows whose batches are prepared together: enough to amortise the calls, few enough to stay in the cache."""
-
-
-@dataclass(frozen=True)
-class PairBatch(ClickBatch):
-    """``users`` (B,), and for each the clicked item and a sampled one: ``items`` (2, B), ``labels`` (2, 1)."""
-
-    users: Tensor
-    items: Tensor
-    labels: Tensor
-
-    inside = None
-
-    def mean(self, losses: Tensor) -> Tensor:
-        """Mean over the positives plus mean over the negatives: there are as many of each."""
-        return losses.sum() / len(self)
-
-
-class StackedChunk:
-    """A buffer of many batches of R runs. It stays where it is, so that a step captured once serves all of them."""
-
-    def __init__(self, users: Tensor, items: Tensor, batch_size: int) -> None:
-        self.users, self.items, self.batch_size = users, items, batch_size
-        self.filled = users.shape[1]
-        self.labels = torch.tensor([1.0, 0.0], device=users.device).view(2, 1, 1)
-        self.position = torch.zeros((), dtype=torch.int64, device=users.device)
-        self._places = torch.arange(batch_size, device=users.device)
-
-    def fill(self, other: StackedChunk) -> None:
-        """Other batches in the same place, or fewer."""
-        self.filled = other.filled
-        self.users[:, : self.filled].copy_(other.users)
-        self.items[:, :, : self.filled].copy_(other.items)
-
-    def batches(self) -> Iterator[StackedBatch]:
-        for k, start in enumerate(range(0, self.filled, self.batch_size)):
-            end = min(start + self.batch_size, self.filled)
-            yield StackedBatch(self.users[:, start:end], self.items[:, :, start:end], self.labels, self, k)
-
-    def moving(self) -> StackedBatch:
-        """The whole batch that ``position`` points to when a captured step is replayed."""
-        places = self._places + self.position * self.batch_size
-        return StackedBatch(self.users.index_select(1, places), self.items.index_select(2, places), self.labels)
-
-
-@dataclass(frozen=True)
-class StackedBatch(StackedClickBatch):
-    """Batches of R runs as one: ``users`` (R, B), ``items`` (2, R, B), ``labels`` (2, 1, 1)."""
-
-    users: Tensor
-    items: Tensor
-    labels: Tensor
-    chunk: StackedChunk | None = None
-    index: int = 0
-    """Which batch of its chunk this is."""
-
-    inside = None
-
-    def of_runs(self, runs: Tensor) -> StackedBatch:
-        return StackedBatch(self.users.index_select(0, runs), self.items.index_select(1, runs), self.labels)
-
-    def mean(self, losses: Tensor) -> Tensor:
-        """The loss of each run, (R,)."""
-        return losses.sum((0, 2)) / len(self)
 
 
 @dataclass(frozen=True)
@@ -240,46 +173,18 @@ class Interactions:
         )
         return (torch.searchsorted(before, point + skipped, right=True) - 1).clamp_(0, self.n_items - 1)
 
-    def epoch(
-        self,
-        batch_size: int,
-        generator: torch.Generator,
-        *,
-        negatives: Negatives = "uniform",
-        by_rows: bool = False,
-    ) -> Iterator[PairBatch | RowBatch]:
-        """Every click once in random order, each with a fresh negative; users without one are left out.
-
-        With ``by_rows`` a batch is whole rows: users in random order, as many as have about ``batch_size`` clicks.
-        """
-        if by_rows:
-            yield from self.row_batches(batch_size).epoch(generator, negatives)
-            return
-        labels = torch.tensor([[1.0], [0.0]], device=self.device)
-        for users, items in self.chunks(batch_size, generator, negatives):
-            for k in range(0, len(users), batch_size):
-                yield PairBatch(users[k : k + batch_size], items[:, k : k + batch_size].contiguous(), labels)
-
-    def chunks(
-        self, batch_size: int, generator: torch.Generator, negatives: Negatives = "uniform"
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """The pairs of an epoch, many batches at a time: users (m,), and each one's click and non-click (2, m)."""
-        for users, items in self.stacked_chunks(batch_size, [generator], negatives):
-            yield users[0], items[:, 0]
-
-    def stacked_chunks(
-        self, batch_size: int, generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
-    ) -> Iterator[tuple[Tensor, Tensor]]:
-        """The same for R runs, each with a stream of its own: users (R, m), and items (2, R, m)."""
+    def draw_pairs(
+        self, at_once: int, generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """A pass of R runs, each with a stream of its own, so many clicks at a time: users (R, m), and for each a
+        clicked item and an unclicked one."""
         orders = torch.stack([self._order(generator) for generator in generators])
-        step = max(batch_size, CHUNK // batch_size * batch_size)
-        for rows in orders.split(step, 1):
+        for rows in orders.split(at_once, 1):
             flat = rows.flatten()
             users = self.users.index_select(0, flat).long().view(rows.shape)
             clicked = self.items.index_select(0, flat).long().view(rows.shape)
             sizes = [rows.shape[1]] * len(generators)
-            unclicked = self.negatives_of(users.flatten(), sizes, generators, negatives).view(rows.shape)
-            yield users, torch.stack([clicked, unclicked])
+            yield users, clicked, self.negatives_of(users.flatten(), sizes, generators, negatives).view(rows.shape)
 
     def negatives_of(
         self, users: Tensor, sizes: Sequence[int], generators: Sequence[torch.Generator], negatives: Negatives
@@ -299,18 +204,14 @@ class Interactions:
         """How many clicks an epoch has: users without a non-click are left out."""
         return len(self) if self._usable_rows is None else len(self._usable_rows)
 
-    def row_batches(self, batch_size: int) -> RowBatches:
-        """How whole rows are cut into batches of about so many clicks."""
-        if batch_size not in self._row_batches:
-            self._row_batches[batch_size] = RowBatches(self, batch_size, CHUNK)
-        return self._row_batches[batch_size]
-
     @cached_property
-    def _row_batches(self) -> dict[int, RowBatches]:
+    def row_cuts(self) -> dict[int, Any]:
+        """How whole rows are cut into batches, by batch size; kept for `click_batches`."""
         return {}
 
-    def finish_phase(self) -> None:
-        """Nothing is kept for a phase."""
+    def same_as(self, other: Interactions) -> bool:
+        """Whether both are the same training set."""
+        return self is other
 
     def sample_pairs(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Non-clicks: users as often as they click, each with an item drawn from those left unclicked."""

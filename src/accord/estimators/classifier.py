@@ -37,7 +37,7 @@ from accord.estimators.refit import all_or_nothing
 from accord.estimators.settings import with_settings_in_signature
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods import USES_CLEAN_LABELS
-from accord.models.vision import SMALLEST
+from accord.models.classifiers import SMALLEST
 from accord.training import (
     EpochRecord,
     Hook,

@@ -25,8 +25,8 @@ from accord.estimators.stacking import SHARE, StackError, batched, once
 from accord.methods.denoising import PerRun
 from accord.models.stack import Stack
 from accord.models.stacked import stack
-from accord.models.vision.mlp import WIDTH
-from accord.scatter import kernels_work
+from accord.models.classifiers.mlp import WIDTH
+from accord.kernels import kernels_work
 from accord.training import Checkpoints, EpochRecord, Hook, checkpoint_of, drive, resolve_device
 from accord.training.side_by_side import Failed
 from accord.training.stacked_worlds import Labels

@@ -14,7 +14,7 @@ from accord.data.labelled import LabelledData
 from accord.errors import SettingError, first_line, nearest
 from accord.methods import Phase
 from accord.models import CLASSIFIERS, FeatureModel, NoiseModel, Wrapped
-from accord.models.weight_net import WeightNet
+from accord.models.classifiers.weight_net import WeightNet
 from accord.training import seeded
 
 

@@ -1,113 +1,78 @@
-"""Training methods behind one small interface. A new method is one file and one line here."""
+"""Training methods behind one small interface. A new method is one file and one line here, or `register_method`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from accord.errors import SettingError, nearest
-from accord.methods.base import Batch, Build, Clock, Method, Phase
+from accord.errors import SettingError
+from accord.methods.base import Batch, Build, Method, MethodSettings, PerRun, Phase, Setup, Space, StepInfo
 from accord.methods.deca import DeCA
 from accord.methods.deca_p import DeCAp
-from accord.methods.denoising import Denoising, PerRun
 from accord.methods.ensemble import Ensemble
 from accord.methods.itlm import ITLM
 from accord.methods.mw_net import MWNet
 from accord.methods.normal import Normal
 from accord.methods.popularity import Popularity
-from accord.methods.t_ce import ReweightedCE, TruncatedCE
-from accord.methods.two_stage import TwoStage
+from accord.methods.r_ce import ReweightedCE
+from accord.methods.t_ce import TruncatedCE
 from accord.methods.wbpr import WBPR
-from accord.objectives import multiclass
-
-S = TypeVar("S")
+from accord.registry import Registry
 
 
-@dataclass(frozen=True)
-class MethodSettings:
-    """What the methods of the recommender can be told; each takes its own."""
-
-    denoising: Denoising
-    auxiliary: str = "mf"
-    drop_rate: float | PerRun = 0.1
-    ramp_epochs: int = 10
-    beta: float | PerRun = 0.25
+def _wrong(method: Any) -> str | None:
+    if not (isinstance(method, type) and issubclass(method, Method)):
+        return "a method is a subclass of accord.methods.Method"
+    return None if method.name and method.tasks else "it needs a name and tasks"
 
 
-METHODS: dict[str, Callable[[MethodSettings], Method]] = {
-    "normal": lambda s: Normal(),
-    "wbpr": lambda s: WBPR(),
-    "t-ce": lambda s: TruncatedCE(drop_rate=s.drop_rate, ramp_epochs=s.ramp_epochs),
-    "r-ce": lambda s: ReweightedCE(beta=s.beta),
-    "ensemble": lambda s: Ensemble(),
-    "deca": lambda s: DeCA(denoising=s.denoising, auxiliary=s.auxiliary),
-    "deca-p": lambda s: DeCAp(denoising=s.denoising),
-    "popularity": lambda s: Popularity(),
-}
-CONSTANTS = {"deca": (10.0, 10.0), "deca-p": (1.0, 10.0)}
-"""C0 and C1 of each method where none are given: the paper's grid, chosen by noisy validation on simulated logs."""
+METHODS: Registry[type[Method]] = Registry("method", "accord.methods", _wrong)
+for _method in (Normal, WBPR, TruncatedCE, ReweightedCE, Ensemble, MWNet, ITLM, DeCA, DeCAp, Popularity):
+    METHODS.register(_method.name, _method)
 
 
-@dataclass(frozen=True)
-class ClassifierMethodSettings:
-    """What the methods of the classifier can be told; each takes its own."""
-
-    denoising: TwoStage
-    auxiliary: str = "mlp"
-    keep_share: float = 0.7
-    round_epochs: int = 10
-    weight_rate: float = 1e-3
-    clean: Any = None
-    """Examples with trusted labels, for MW-Net alone."""
-    keep_last: bool = False
-    """Whether an ensemble keeps its networks of the last epochs too."""
+def register_method(method: type[Method]) -> type[Method]:
+    """Let a method be chosen by its name; also a decorator."""
+    return METHODS.register(method.name, method)
 
 
-CLASSIFIER_METHODS: dict[str, Callable[[ClassifierMethodSettings], Method]] = {
-    "normal": lambda s: Normal(multiclass),
-    "ensemble": lambda s: Ensemble(multiclass, s.keep_last),
-    "mw-net": lambda s: MWNet(multiclass, s.clean, s.weight_rate),
-    "itlm": lambda s: ITLM(multiclass, s.keep_share, s.round_epochs),
-    "deca": lambda s: DeCA(multiclass, s.denoising, s.auxiliary),
-    "deca-p": lambda s: DeCAp(multiclass, s.denoising),
-}
-USES_CLEAN_LABELS = ("mw-net",)
-"""Methods that are given some clean labels; their rows are marked."""
+def methods_of(task: str) -> list[str]:
+    """Names of the methods of a task."""
+    return [name for name in METHODS if task in METHODS.find(name).tasks]
 
 
-def make_method(name: str, denoising: Denoising | None = None, auxiliary: str = "mf", **more: Any) -> Method:
-    """The recommender's method of a name."""
-    return _find(METHODS, name)(MethodSettings(denoising or Denoising(), auxiliary, **more))  # pyright: ignore
+def method_of(name: str, task: str) -> type[Method]:
+    """The method of a name, for a task."""
+    method = METHODS.find(name)
+    if task not in method.tasks:
+        raise SettingError(f"Method '{name}' is not for {task}: choose from {', '.join(methods_of(task))}.")
+    return method
 
 
-def make_classifier_method(name: str, settings: ClassifierMethodSettings) -> Method:
-    """The classifier's method of a name."""
-    return _find(CLASSIFIER_METHODS, name)(settings)
-
-
-def _find(methods: Mapping[str, Callable[[S], Method]], name: str) -> Callable[[S], Method]:
-    if name not in methods:
-        raise SettingError(f"Unknown method '{name}': {nearest(name, methods)}")
-    return methods[name]
+def chosen_method(given: Any, task: str) -> tuple[str, dict[str, Any]]:
+    """The name of a method, and settings that came with it: given by name, as a class or as an object."""
+    if isinstance(given, str):
+        return given, {}
+    if isinstance(given, type) and issubclass(given, Method):
+        given = given()
+    if not isinstance(given, Method):
+        raise SettingError(f"A {type(given).__name__} is no method; give a name or an accord.methods.Method.")
+    register_method(type(given))
+    return method_of(given.name, task).name, dict(given.chosen)
 
 
 __all__ = [
-    "CLASSIFIER_METHODS",
-    "CONSTANTS",
     "METHODS",
-    "USES_CLEAN_LABELS",
     "Batch",
     "Build",
-    "ClassifierMethodSettings",
-    "Clock",
-    "DeCA",
-    "DeCAp",
-    "Denoising",
     "Method",
-    "Normal",
+    "MethodSettings",
+    "PerRun",
     "Phase",
-    "TwoStage",
-    "make_classifier_method",
-    "make_method",
+    "Setup",
+    "Space",
+    "StepInfo",
+    "chosen_method",
+    "method_of",
+    "methods_of",
+    "register_method",
 ]

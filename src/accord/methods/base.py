@@ -1,32 +1,39 @@
-"""The one interface of training methods, shared by every task.
+"""The one interface of training methods, for every task.
 
-A method turns settings and a way to build networks into phases. A phase says which networks learn, from
-which loss, and which of them is the target that validation watches; the training loop does the rest.
+A method is one file: a class with its settings, what is searched for them, and which of them may differ between the
+runs of a stack. It turns a way to build networks into phases. A phase says which networks learn, from which loss,
+and which of them is the target that validation looks at; the training loop does the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch
+from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
+
+from accord.objectives import Objective
+
+Space = dict[str, tuple[Any, ...]]
+"""The values of each setting to choose from in a search."""
 
 
 class Batch(Protocol):
-    """Examples of any task: what the methods need to know of them."""
+    """Examples of any task, of R runs: what methods need to know of them."""
 
     def __len__(self) -> int: ...
 
     @property
     def count(self) -> int | Tensor:
-        """How many examples there are; for runs whose batches differ in size, of each run (R, 1)."""
+        """How many examples there are; of padded batches, of each run, (R, 1)."""
         ...
 
     @property
     def inside(self) -> Tensor | None:
-        """Where batches of several runs are padded to one width: True where there is an example."""
+        """Where batches are padded to one width: True where there is an example."""
         ...
 
     @property
@@ -35,7 +42,7 @@ class Batch(Protocol):
         ...
 
     def logits(self, network: nn.Module) -> Tensor:
-        """A network's logits for these examples."""
+        """The networks' logits for these examples: clicks (2, R, B), labels (R, B, classes)."""
         ...
 
     def frozen_logits(self, network: nn.Module) -> Tensor:
@@ -43,37 +50,40 @@ class Batch(Protocol):
         ...
 
     def mean(self, losses: Tensor) -> Tensor:
-        """The step's loss: for clicks, the mean over positives plus the mean over negatives."""
+        """The loss of each run, (R,): for clicks, the mean over positives plus the mean over negatives."""
         ...
 
 
-class Clock(NamedTuple):
+class StepInfo(NamedTuple):
     """When a step happens: steps and whole epochs done so far in its phase, and the step size."""
 
     step: int | Tensor
     """A tensor where the step is captured once and replayed."""
     epoch: int = 0
     rate: float | Tensor = 0.0
-    recorded: int = 0
+    captured: int = 0
     """While a step is captured: one of the steps that it stands for."""
 
     def turn(self, of: int) -> int:
         """Whose turn it is where so many kinds of step alternate."""
-        return (self.recorded if isinstance(self.step, Tensor) else self.step) % of
+        return (self.captured if isinstance(self.step, Tensor) else self.step) % of
 
 
-Loss = Callable[[Batch, Clock], Tensor]
-"""The loss of a batch; a pure function of the phase's networks, the batch and the clock."""
+Loss = Callable[[Batch, StepInfo], Tensor]
+"""The loss of each run, (R,); a pure function of the phase's networks, the batch and the step."""
 
 
 class Build(Protocol):
-    """Builds the network of a role: fresh, seeded for that role alone, on the training device."""
+    """Builds the network of a role: fresh, seeded for that role alone, on the training device.
 
-    def __call__(self, role: str, model: str | None = None) -> nn.Module: ...
+    ``architecture`` is the name of a model, or a factory; by default the target's own.
+    """
+
+    def __call__(self, role: str, architecture: Any = None) -> nn.Module: ...
 
 
-class Everything(Protocol):
-    """A training set, seen from a method that looks at all of it between epochs."""
+class Examples(Protocol):
+    """A training set, for a method that looks at all of it between epochs."""
 
     def __len__(self) -> int: ...
 
@@ -87,14 +97,14 @@ Sampling = Callable[[Any, int], dict[str, Any]]
 
 
 class Memory(Protocol):
-    """Something with a state of its own."""
+    """Something with a state of its own, for checkpoints."""
 
-    def state(self) -> dict[str, Tensor]: ...
+    def state_dict(self) -> dict[str, Tensor]: ...
 
-    def restore(self, state: dict[str, Tensor]) -> None: ...
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None: ...
 
     def keep(self, runs: Tensor) -> None:
-        """Of a stack, go on with these runs alone."""
+        """Continue with these runs alone."""
         ...
 
 
@@ -119,61 +129,147 @@ class Phase:
     shared: bool = False
     """Whether runs of one seed, rate, L2 factor and data go through it alike, whatever their other settings."""
     memory: Memory | None = None
-    """What it remembers from step to step beside its networks, for checkpoints."""
+    """What it remembers from step to step besides its networks."""
     last: dict[str, nn.Module] = field(default_factory=dict)
-    """By role, networks that are given the weights of the last epoch when others are put back."""
+    """By role, networks that are given the weights of the last epoch when others are restored."""
 
 
-def optimiser_tensors(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The moments and counters of a torch optimiser, by the number of their parameter."""
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
-    return {
-        f"{k} {name}": torch.as_tensor(value)
-        for k, parameter in enumerate(parameters)
-        for name, value in optimiser.state.get(parameter, {}).items()
-        if value is not None
-    }
+class MethodSettings(BaseModel):
+    """Settings of a method; a field's docstring is its documentation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
 
 
-def restore_optimiser(optimiser: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Moments and counters put back."""
-    parameters = [p for group in optimiser.param_groups for p in group["params"]]
-    on_device = any(group.get("capturable", False) for group in optimiser.param_groups)
-    names: dict[str, set[str]] = {}
-    for key in tensors:
-        k, _, name = key.partition(" ")
-        names.setdefault(k, set()).add(name)
-    if len({frozenset(own) for own in names.values()}) > 1:
-        raise ValueError("some moments are missing")
-    for key, tensor in tensors.items():
-        k, _, name = key.partition(" ")
-        parameter = parameters[int(k)]
-        wanted = () if name == "step" else parameter.shape
-        if tensor.shape != wanted or not tensor.is_floating_point():  # a fused step would write beyond it
-            raise ValueError(f"the moment '{key}' does not fit its parameter")
-        if name == "step":
-            where = parameter.device if on_device or parameter.is_cuda else tensor.device
-            optimiser.state[parameter][name] = tensor.to(where, copy=True)
-        else:  # in memory as the parameter is: a fused step goes through both as they lie
-            optimiser.state[parameter][name] = torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
+class PerRun:
+    """A setting that differs between the runs of a stack; runs that end leave it."""
+
+    def __init__(self, values: list[float], device: torch.device | str = "cpu") -> None:
+        self._all = {dtype: torch.tensor(values, device=device, dtype=dtype)[:, None] for dtype in FLOATS}
+        self._now = dict(self._all)
+
+    def now(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The values of the runs that are in the stack, (R, 1)."""
+        return self._now[dtype]
+
+    def keep(self, which: list[int]) -> None:
+        self._now = {dtype: values[which] for dtype, values in self._now.items()}
+
+    def rejoin(self) -> None:
+        self._now = dict(self._all)
 
 
-def along_runs(values: Tensor, like: Tensor) -> Tensor:
-    """A number of each run of a stack, (R,), to go with a tensor (R, …)."""
-    return values.view(-1, *[1] * (like.dim() - 1))
+FLOATS = (torch.float32, torch.float64)
 
 
-class Method(Protocol):
-    """One training method. Adding one is one file and one line of registration."""
+@dataclass(frozen=True)
+class Setup:
+    """What a method is told of the training that it is used in."""
+
+    task: str
+    objective: Objective
+    settings: Any
+    """All settings, checked; of a stack, those of its first run."""
+    per_run: Mapping[str, PerRun] = field(default_factory=dict)
+    """Settings that differ between the runs."""
+    classes: int = 2
+    clean: Any = None
+    """Examples with trusted labels, for methods that use some."""
+    keep_last: bool = False
+    """Whether networks of the last epochs are wanted too, where several answer together."""
+
+
+class Method:
+    """A training method. Adding one is one file and one line of registration, or `register_method`."""
+
+    name: ClassVar[str] = ""
+    """What ``method=`` and ``--method`` call it."""
+    tasks: ClassVar[tuple[str, ...]] = ("clicks", "labels")
+    settings: ClassVar[type[MethodSettings] | Mapping[str, type[MethodSettings]]] = MethodSettings
+    """Its own settings; by task where they differ."""
+    space: ClassVar[Mapping[str, tuple[Any, ...]] | Mapping[str, Mapping[str, tuple[Any, ...]]]] = {}
+    """What is searched for it beside the common settings; by task where that differs."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Values of settings that are None by default."""
+    may_differ: ClassVar[frozenset[str]] = frozenset()
+    """Its own settings in which the runs of a stack may differ: numbers that its loss reads anew in every step."""
+    stackable: ClassVar[bool] = True
+    """Whether its loss is the same for one run and for many."""
+    network_count: ClassVar[int] = 1
+    """How many networks of the target's size it trains or holds at once."""
+    begins_as: ClassVar[str] = ""
+    """The method whose training is its first phase, by which common settings can be searched."""
+    uses_clean_labels: ClassVar[bool] = False
+    """Whether it is given some clean labels; its rows are marked."""
+    needs_model: ClassVar[bool] = True
+    """Whether it trains a model that was chosen."""
+
+    def __init__(self, **chosen: Any) -> None:
+        """``chosen`` are own settings, checked when the estimator is made."""
+        self.chosen = chosen
+        self.setup: Setup
+
+    # -- what a method's class says of itself ------------------------------------------------------------
+
+    @classmethod
+    def settings_of(cls, task: str) -> type[MethodSettings]:
+        return cls.settings[task] if isinstance(cls.settings, Mapping) else cls.settings
+
+    @classmethod
+    def space_of(cls, task: str) -> Space:
+        by_task = set(cls.space) <= {"clicks", "labels"}
+        own: Any = cls.space.get(task, {}) if by_task else cls.space
+        return dict(own)
+
+    @classmethod
+    def resolve(cls, settings: Any, name: str) -> Any:
+        """A setting's value, or the method's default where it is None."""
+        value = getattr(settings, name)
+        return cls.defaults.get(name) if value is None else value
+
+    # -- what it is told ---------------------------------------------------------------------------------
+
+    def bound(self, setup: Setup) -> Self:
+        """This method, told of a training."""
+        made = type(self)(**self.chosen)
+        made.setup = setup
+        return made
+
+    @property
+    def objective(self) -> Objective:
+        """The task's maths: `objectives.binary` or `objectives.multiclass`."""
+        return self.setup.objective
+
+    def setting(self, name: str, dtype: torch.dtype = torch.float32) -> Any:
+        """A setting's value now: a number, or (R, 1) where the runs of a stack differ in it."""
+        if name in self.setup.per_run:
+            return self.setup.per_run[name].now(dtype)
+        return self.resolve(self.setup.settings, name)
+
+    # -- what it does ------------------------------------------------------------------------------------
 
     def phases(self, build: Build) -> list[Phase]:
         """What to train, in order."""
-        ...
+        raise NotImplementedError
 
     def target(self, networks: dict[str, nn.Module]) -> nn.Module:
         """What recommends or classifies, made of the networks that were kept."""
-        ...
+        return networks["target"]
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
         """P(the given label is right); for clicks, of observed positives."""
-        ...
+        return self.objective.label_quality(batch.logits(self.target(networks)), batch.labels)
+
+
+def normal_phase(
+    name: str,
+    role: str,
+    network: nn.Module,
+    objective: Objective,
+    sampling: Sampling = lambda data, epoch: {},
+) -> Phase:
+    """One network trained on the labels as they are: the whole of `normal`, and DeCA(p)'s prior."""
+
+    def loss(batch: Batch, info: StepInfo) -> Tensor:
+        return batch.mean(objective.cross_entropy(batch.logits(network), batch.labels))
+
+    return Phase(name, {role: network}, target=role, loss=loss, kept=(role,), sampling=sampling)

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from torch import Tensor, nn
 
-from accord.methods.base import Batch, Build, Clock, Phase
-from accord.methods.denoising import Denoising, DenoisingTerms
-from accord.methods.normal import OneTarget
+from accord.methods import denoising, two_stage
+from accord.methods.base import Batch, Build, Method, Phase, StepInfo
+from accord.methods.terms import terms_of
 
 
-@dataclass(frozen=True)
-class DeCA(OneTarget):
+class ClickSettings(denoising.DenoisingSettings):
+    auxiliary: str = "mf"
+    """Model of DeCA's auxiliary g."""
+
+
+class LabelSettings(two_stage.TwoStageSettings):
+    auxiliary: str = "auto"
+    """Model of DeCA's auxiliary g; auto takes convnet for images and mlp for tables."""
+
+
+class DeCA(Method):
     """The paper's Eq. (DPI-loss) and its first algorithm; the auxiliary model can be any."""
 
-    denoising: DenoisingTerms = field(default_factory=Denoising)
-    auxiliary: str = "mf"
+    name = "deca"
+    settings = {"clicks": ClickSettings, "labels": LabelSettings}  # noqa: RUF012
+    space = {"clicks": denoising.SPACE, "labels": two_stage.SPACE}  # noqa: RUF012
+    defaults = {"c0": 10.0, "c1": 10.0}  # noqa: RUF012
+    may_differ = frozenset({"c0", "c1", "c2", "alpha"})
+    network_count = 4
 
     def phases(self, build: Build) -> list[Phase]:
-        target, auxiliary = build("target"), build("auxiliary", self.auxiliary)
-        noise = self.denoising.noise_networks(build)
+        terms = terms_of(self)
+        target, auxiliary = build("target"), build("auxiliary", self.setting("auxiliary"))
+        noise = terms.noise_networks(build)
 
-        def loss(batch: Batch, clock: Clock) -> Tensor:
+        def loss(batch: Batch, info: StepInfo) -> Tensor:
             f, g = batch.logits(target), batch.logits(auxiliary)
-            terms = self.denoising.losses(batch, target, f, noise, clock)
-            return batch.mean(terms + self.objective.agreement(g, f, self.denoising.agreement_weight()))
+            losses = terms.losses(batch, target, f, noise, info)
+            return batch.mean(losses + self.objective.agreement(g, f, self.setting("alpha")))
 
         networks = {"target": target, "auxiliary": auxiliary, **noise}
-        kept, stage, turns = ("target", *noise), self.denoising.stage, self.denoising.turns
-        return [Phase("training", networks, target="target", loss=loss, kept=kept, stage=stage, turns=turns)]
+        kept = ("target", *noise)
+        return [Phase("training", networks, "target", loss, kept, stage=terms.stage, turns=terms.turns)]
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
-        return self.denoising.posterior(networks, batch)
+        return terms_of(self).posterior(networks, batch)

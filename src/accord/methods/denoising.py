@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from accord.methods.base import Batch, Build, Clock
+from accord.methods.base import Batch, Build, Method, MethodSettings, Space, StepInfo
 from accord.objectives.binary import denoising, joint_denoising, label_quality, real_positive_probability
 
 SubTasks = Literal["both", "dp", "dn", "joint"]
+CONSTANTS = (1.0, 10.0, 100.0, 1000.0)
+SPACE: Space = {"c0": CONSTANTS, "c1": CONSTANTS, "alpha": (0.0, 0.5, 1.0)}
+"""The paper's grid."""
+
+
+class DenoisingSettings(MethodSettings):
+    c0: float | None = Field(default=None, ge=0)
+    """How sure a click is a true like (the paper searches 1 to 1000); by default 10 for deca, 1 for deca-p."""
+    c1: float | None = Field(default=None, ge=0)
+    """How sure a sampled non-click is a true dislike (the paper searches 1 to 1000); by default 10."""
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    """Weight of KL(g‖f) in DeCA and of KL(f‖f′) in DeCA(p), against the other direction."""
+    sub_tasks: SubTasks = "both"
+    """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
+    noise_model: str = "mf"
+    """Model of the two noise models h and h′."""
 
 
 class DenoisingTerms(Protocol):
     """The part of DeCA and DeCA(p) that differs between two classes and many: the noise models and their terms."""
-
-    def agreement_weight(self) -> Any:
-        """α: a number, or one for each run of a stack."""
-        ...
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -29,7 +40,7 @@ class DenoisingTerms(Protocol):
     def noise_networks(self, build: Build) -> dict[str, nn.Module]: ...
 
     def losses(
-        self, batch: Batch, target: nn.Module, f: Tensor, noise: dict[str, nn.Module], clock: Clock
+        self, batch: Batch, target: nn.Module, f: Tensor, noise: dict[str, nn.Module], info: StepInfo
     ) -> Tensor:
         """The denoising term of each example; ``f`` holds the target's logits."""
         ...
@@ -46,48 +57,22 @@ class DenoisingTerms(Protocol):
         ...
 
 
-class PerRun:
-    """A setting that differs between the runs of a stack; those that end leave it."""
+class BinaryTerms:
+    """The terms of clicks: h learns in DP, h′ in DN."""
 
-    def __init__(
-        self, values: list[float], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
-    ) -> None:
-        self.all = torch.tensor(values, device=device, dtype=dtype)[:, None]
-        self.now = self.all
-
-    def keep(self, which: list[int]) -> None:
-        self.now = self.now[which]
-
-    def rejoin(self) -> None:
-        self.now = self.all
-
-
-def now(value: float | PerRun) -> Any:
-    """A number, or one for each run that is in the stack."""
-    return value.now if isinstance(value, PerRun) else value
-
-
-@dataclass(frozen=True)
-class Denoising:
-    """Settings of the binary denoising terms."""
-
-    c0: float | PerRun = 1.0
-    c1: float | PerRun = 10.0
-    alpha: float | PerRun = 0.5
-    sub_tasks: SubTasks = "both"
-    noise_model: str = "mf"
     kept: tuple[str, ...] = ()
 
-    def agreement_weight(self) -> Any:
-        return now(self.alpha)
+    def __init__(self, method: Method) -> None:
+        self.method = method
+        self.sub_tasks: SubTasks = method.setting("sub_tasks")
 
     def noise_networks(self, build: Build) -> dict[str, nn.Module]:
-        """h (learns in DP) and h′ (learns in DN); only those the chosen sub-tasks train."""
+        """h and h′; only those the chosen sub-tasks train."""
         roles = {"dp": ["noise_dp"], "dn": ["noise_dn"]}.get(self.sub_tasks, ["noise_dp", "noise_dn"])
-        return {role: build(role, self.noise_model) for role in roles}
+        return {role: build(role, self.method.setting("noise_model")) for role in roles}
 
     def losses(
-        self, batch: Batch, target: nn.Module, f: Tensor, noise: dict[str, nn.Module], clock: Clock
+        self, batch: Batch, target: nn.Module, f: Tensor, noise: dict[str, nn.Module], info: StepInfo
     ) -> Tensor:
         """The term of this step's sub-task for each example. DP comes first, then they take turns.
 
@@ -96,14 +81,9 @@ class Denoising:
         if self.sub_tasks == "joint":
             h, h_prime = batch.logits(noise["noise_dp"]), batch.logits(noise["noise_dn"])
             return joint_denoising(f, h, h_prime, batch.labels)
-        turn = ("dp", "dn")[clock.turn(2)] if self.sub_tasks == "both" else self.sub_tasks
-        return denoising(
-            f,
-            batch.logits(noise[f"noise_{turn}"]),
-            batch.labels,
-            constant=now(self.c1 if turn == "dp" else self.c0),
-            sub_task=turn,
-        )
+        turn: Any = ("dp", "dn")[info.turn(2)] if self.sub_tasks == "both" else self.sub_tasks
+        constant = self.method.setting("c1" if turn == "dp" else "c0")
+        return denoising(f, batch.logits(noise[f"noise_{turn}"]), batch.labels, constant=constant, sub_task=turn)
 
     def stage(self, epoch: int) -> int:
         return 0

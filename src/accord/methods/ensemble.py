@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from accord.methods.base import Batch, Build, Phase
-from accord.methods.normal import normal_phase
-from accord.objectives import Objective, binary
+from accord.methods.base import Build, Method, Phase, normal_phase
+from accord.objectives import Objective
 
 MEMBERS = ("first", "second")
 
@@ -29,25 +28,22 @@ class Members(nn.Module):
         return self.average([m.scores(users) for m in self.members])  # pyright: ignore
 
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """All members' features, side by side, and the logits of the mean probabilities."""
+        """All members' features, one after another, and the logits of the mean probabilities."""
         each = [m.outputs(inputs) for m in self.members]  # pyright: ignore
         return torch.cat([features for features, _ in each], 1), self.average([f.float() for _, f in each])
 
 
-@dataclass(frozen=True)
-class Ensemble:
+class Ensemble(Method):
     """The paper's ensemble baseline."""
 
-    objective: Objective = binary
-    keep_last: bool = False
-    """Whether the networks of the last epochs are kept beside the best."""
+    name = "ensemble"
+    network_count = 2
 
     def phases(self, build: Build) -> list[Phase]:
         phases = [normal_phase(role, role, build(role), self.objective) for role in MEMBERS]
-        return [replace(one, last={one.target: build(one.target)}) for one in phases] if self.keep_last else phases
+        if not self.setup.keep_last:
+            return phases
+        return [replace(one, last={one.target: build(one.target)}) for one in phases]
 
     def target(self, networks: dict[str, nn.Module]) -> nn.Module:
         return Members([networks[role] for role in MEMBERS], self.objective)
-
-    def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
-        return self.objective.label_quality(batch.logits(self.target(networks)), batch.labels)

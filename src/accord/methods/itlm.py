@@ -1,55 +1,75 @@
 """ITLM: rounds of training on the share of the examples that the model finds easiest.
 
 Shen & Sanghavi, Learning with Bad Training Data via Iterative Trimmed Loss Minimization, ICML 2019. The first round
-trains on everything; each later one keeps the examples of lowest loss and goes on from the weights it has. The
+trains on everything; each later one keeps the examples of lowest loss and continues from the weights it has. The
 share is a setting like any other: it is never set from a known rate of noise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from accord.methods.base import Build, Everything, Phase
-from accord.methods.normal import OneTarget, normal_phase
+from accord.methods.base import Build, Examples, Method, MethodSettings, Phase, normal_phase
 
 
-@dataclass(frozen=True)
-class ITLM(OneTarget):
-    """``round_epochs`` epochs a round, on ``keep_share`` of the examples from the second round on."""
+class ITLMSettings(MethodSettings):
+    keep_share: float = Field(default=0.7, gt=0, le=1)
+    """ITLM: the share of examples kept from the second round on."""
+    rounds: int = Field(default=5, ge=1)
+    """ITLM: rounds that the epochs are divided into."""
 
-    keep_share: float = 0.7
-    round_epochs: int = 10
-    kept: list[Tensor] = field(default_factory=list)
-    """Positions of the examples that each round kept."""
+
+class ITLM(Method):
+    """A round's epochs on ``keep_share`` of the examples from the second round on."""
+
+    name = "itlm"
+    tasks = ("labels",)
+    settings = ITLMSettings
+    space = {"keep_share": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)}  # noqa: RUF012
 
     def phases(self, build: Build) -> list[Phase]:
         target = build("target")
+        chosen = _Chosen(self, target)
+        phase = normal_phase("training", "target", target, self.objective, chosen.sampling)
+        return [replace(phase, memory=chosen)]
 
-        def sampling(data: Any, epoch: int) -> dict[str, Tensor]:
-            if len(self.kept) < epoch // self.round_epochs:
-                self.kept.append(self._easiest(target, data))
-            return {"positions": self.kept[-1]} if self.kept else {}
+    @property
+    def round_epochs(self) -> int:
+        return max(1, round(self.setting("epochs") / self.setting("rounds")))
 
-        phase = normal_phase("training", "target", target, self.objective, sampling)
-        return [replace(phase, memory=self)]
 
-    def state(self) -> dict[str, Tensor]:
-        return {f"round {k}": positions for k, positions in enumerate(self.kept)}
+class _Chosen:
+    """The positions of the examples that each round kept, (R, n)."""
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        self.kept[:] = [state[f"round {k}"] for k in range(len(state))]
+    def __init__(self, method: ITLM, target: nn.Module) -> None:
+        self.method, self.target = method, target
+        self.rounds: list[Tensor] = []
 
-    def keep(self, runs: Tensor) -> None:
-        self.kept[:] = [positions.index_select(0, runs) for positions in self.kept]
+    def sampling(self, data: Any, epoch: int) -> dict[str, Tensor]:
+        if len(self.rounds) < epoch // self.method.round_epochs:
+            self.rounds.append(self._easiest(data))
+        return {"positions": self.rounds[-1]} if self.rounds else {}
 
     @torch.no_grad()
-    def _easiest(self, target: nn.Module, data: Everything) -> Tensor:
-        target.eval()
-        each = [self.objective.cross_entropy(b.logits(target), b.labels) for b in data.in_order()]
-        target.train()
-        count = max(1, round(self.keep_share * len(data)))
-        return torch.cat(each, -1).topk(count, largest=False).indices.sort().values  # of each run of a stack
+    def _easiest(self, data: Examples) -> Tensor:
+        self.target.eval()
+        loss = self.method.objective.cross_entropy
+        each = [loss(batch.logits(self.target), batch.labels) for batch in data.in_order()]
+        self.target.train()
+        count = max(1, round(self.method.setting("keep_share") * len(data)))
+        return torch.cat(each, -1).topk(count, largest=False).indices.sort().values
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {f"round {k}": positions for k, positions in enumerate(self.rounds)}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.rounds[:] = [state[f"round {k}"] for k in range(len(state))]
+
+    def keep(self, runs: Tensor) -> None:
+        self.rounds[:] = [positions.index_select(0, runs) for positions in self.rounds]

@@ -8,75 +8,66 @@ gradient is exact for their one-step form: with θ̂ = θ − η·∇θ (1/n)Σ 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from accord.methods.base import Build, Clock, Phase, along_runs, optimiser_tensors, restore_optimiser
-from accord.methods.normal import OneTarget
+from accord.methods.base import Build, Method, MethodSettings, Phase, StepInfo
+from accord.models.classifiers import WeightNet
+from accord.optim import MetaAdam
+from accord.optim.base import along_runs
 
 RATE, DECAY = 1e-3, 1e-4
 """The published step size and weight decay of the weight network (Adam)."""
 
 
-@dataclass(frozen=True)
-class _Meta:
-    """The weight network's own optimiser, whose moments are remembered, and what it learns from."""
-
-    adam: torch.optim.Adam
-    clean: Any
-
-    def state(self) -> dict[str, Tensor]:
-        return optimiser_tensors(self.adam)
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        restore_optimiser(self.adam, state)
-
-    def keep(self, runs: Tensor) -> None:
-        self.clean.keep(runs)
-        for moments in self.adam.state.values():
-            for name, value in moments.items():
-                moments[name] = value.index_select(0, runs) if value.dim() else value
+class MWNetSettings(MethodSettings):
+    weight_rate: float = Field(default=RATE, gt=0)
+    """MW-Net: the step size of its weight network (the published one by default)."""
 
 
-@dataclass(frozen=True)
-class MWNet(OneTarget):
-    """``clean`` holds examples whose labels are trusted; rows of this method are marked as using them."""
+def weight_net(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The architecture of the weight network, whatever the examples."""
+    return WeightNet()
 
-    clean: Any = None
-    weight_rate: float = RATE
+
+class MWNet(Method):
+    """It is given some examples whose labels are trusted; its rows are marked as using them."""
+
+    name = "mw-net"
+    tasks = ("labels",)
+    settings = MWNetSettings
+    uses_clean_labels = True
 
     def phases(self, build: Build) -> list[Phase]:
-        target, weigh = build("target"), build("weight", "weight")
-        meta = torch.optim.Adam(
-            weigh.parameters(), lr=self.weight_rate, weight_decay=DECAY, capturable=next(weigh.parameters()).is_cuda
-        )
+        target, weigh = build("target"), build("weight", "weight-net")
+        memory = _Meta(MetaAdam(list(weigh.parameters()), self.setting("weight_rate"), DECAY), self.setup.clean)
 
-        def loss(batch: Any, clock: Clock) -> Tensor:
+        def loss(batch: Any, info: StepInfo) -> Tensor:
             losses = self.objective.cross_entropy(batch.logits(target), batch.labels)
-            self._learn_weights(target, weigh, meta, batch, losses, clock)
+            self._learn_weights(target, weigh, memory, batch, losses, info)
             with torch.no_grad():
                 weights = weigh(losses)
             return batch.mean(weights * losses)
 
         # The weight network has an optimiser of its own: the loop finds no gradient on it and leaves it alone.
         networks = {"target": target, "weight": weigh}
-        memory = _Meta(meta, self.clean)
-        return [Phase("training", networks, target="target", loss=loss, kept=("target", "weight"), memory=memory)]
+        return [Phase("training", networks, "target", loss, kept=("target", "weight"), memory=memory)]
 
     def _learn_weights(
-        self, target: nn.Module, weigh: nn.Module, meta: Any, batch: Any, losses: Tensor, clock: Clock
+        self, target: nn.Module, weigh: nn.Module, memory: _Meta, batch: Any, losses: Tensor, info: StepInfo
     ) -> None:
         names, parameters = zip(*target.named_parameters(), strict=True)
         weights = weigh(losses.detach())
         slope = torch.autograd.grad(batch.mean(weights.detach() * losses).sum(), parameters, retain_graph=True)
         with torch.no_grad():
-            ahead = [p - _rate_of(clock, p) * g for p, g in zip(parameters, slope, strict=True)]
+            ahead = [p - _rate_of(info, p) * g for p, g in zip(parameters, slope, strict=True)]
         ahead = [p.requires_grad_() for p in ahead]
-        clean = self.clean.at(clock.step, len(batch))
+        clean = memory.clean.at(info.step, len(batch))
         there = self.objective.cross_entropy(
             clean.logits_with(target, dict(zip(names, ahead, strict=True))), clean.labels
         )
@@ -85,12 +76,28 @@ class MWNet(OneTarget):
             moving = [forward_ad.make_dual(p.detach(), v) for p, v in zip(parameters, direction, strict=True)]
             f = batch.logits_with(target, dict(zip(names, moving, strict=True)))
             along = forward_ad.unpack_dual(self.objective.cross_entropy(f, batch.labels)).tangent
-        (-clock.rate * batch.mean(along * weights)).sum().backward()
-        meta.step()
-        meta.zero_grad()
+        (-info.rate * batch.mean(along * weights)).sum().backward()
+        memory.adam.step()
 
 
-def _rate_of(clock: Clock, parameter: Tensor) -> float | Tensor:
+class _Meta:
+    """The weight network's optimiser, whose moments are remembered, and the clean examples it learns from."""
+
+    def __init__(self, adam: MetaAdam, clean: Any) -> None:
+        self.adam, self.clean = adam, clean
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return self.adam.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        self.adam.load_state_dict(state)
+
+    def keep(self, runs: Tensor) -> None:
+        self.clean = self.clean.keep(runs)
+        self.adam.keep(runs)
+
+
+def _rate_of(info: StepInfo, parameter: Tensor) -> float | Tensor:
     """The rate at which a parameter steps; of a stack, each run's own."""
-    rate = clock.rate
+    rate = info.rate
     return along_runs(rate, parameter) if isinstance(rate, Tensor) and rate.dim() else rate

@@ -5,21 +5,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from accord.methods.base import Batch, Build, Phase
+from accord.methods.base import Batch, Build, Method, Phase, StepInfo
 
 
-class Popularity:
+class Popularity(Method):
     """Every model's name is ignored: the target counts clicks."""
+
+    name = "popularity"
+    tasks = ("clicks",)
+    stackable = False
+    needs_model = False
 
     def phases(self, build: Build) -> list[Phase]:
         return [Phase("counting", {"target": build("target", "popularity")}, "target", _no_loss, ("target",))]
-
-    def target(self, networks: dict[str, nn.Module]) -> nn.Module:
-        return networks["target"]
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
         return torch.sigmoid(batch.logits(networks["target"]))
 
 
-def _no_loss(batch: Batch, clock: object) -> Tensor:
+def _no_loss(batch: Batch, info: StepInfo) -> Tensor:
     raise NotImplementedError("popularity has nothing to train")

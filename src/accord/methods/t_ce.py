@@ -1,55 +1,45 @@
-"""T-CE and R-CE: the losses of adaptive denoising training (Wang, Feng, He, Nie & Chua, 2021)."""
+"""T-CE: the truncated loss of adaptive denoising training (Wang, Feng, He, Nie & Chua, 2021)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import torch
+from pydantic import Field
+from torch import Tensor
 
-from torch import Tensor, nn
-
-from accord.methods.base import Batch, Build, Clock, Phase
-from accord.methods.denoising import PerRun, now
-from accord.methods.normal import Normal
-from accord.objectives.binary import kept_positives, reweighted_cross_entropy, truncated_cross_entropy
+from accord.methods.base import Batch, Build, Method, MethodSettings, Phase, StepInfo
+from accord.objectives.binary import kept_positives, truncated_cross_entropy
 
 
-@dataclass(frozen=True)
-class TruncatedCE(Normal):
+class TruncatedSettings(MethodSettings):
+    drop_rate: float = Field(default=0.1, ge=0, lt=1)
+    """T-CE: the share of clicks left out in the end (the paper searches 0.05, 0.1, 0.2)."""
+    ramp_epochs: int = Field(default=10, ge=1)
+    """T-CE: epochs until that share is reached."""
+
+
+class TruncatedCE(Method):
     """The clicks with the largest loss of each batch are left out; their share grows with the epochs."""
 
-    drop_rate: float | PerRun = 0.1
-    ramp_epochs: int = 10
+    name = "t-ce"
+    tasks = ("clicks",)
+    settings = TruncatedSettings
+    space = {"drop_rate": (0.05, 0.1, 0.2)}  # noqa: RUF012
+    may_differ = frozenset({"drop_rate"})
 
     def share(self, epoch: int) -> float | Tensor:
         """Share of the clicks left out in an epoch (counted from 0): linear up to the maximum."""
-        return now(self.drop_rate) * min(1.0, (epoch + 1) / self.ramp_epochs)
+        # Shares of a count are rounded as exactly for many runs as for one.
+        return self.setting("drop_rate", torch.float64) * min(1.0, (epoch + 1) / self.setting("ramp_epochs"))
 
     def stage(self, epoch: int) -> int:
         """The share changes with every epoch until it is reached."""
-        return min(epoch, self.ramp_epochs - 1)
+        return min(epoch, self.setting("ramp_epochs") - 1)
 
     def phases(self, build: Build) -> list[Phase]:
         target = build("target")
 
-        def loss(batch: Batch, clock: Clock) -> Tensor:
-            keep = kept_positives(batch.count, self.share(clock.epoch))
+        def loss(batch: Batch, info: StepInfo) -> Tensor:
+            keep = kept_positives(batch.count, self.share(info.epoch))
             return truncated_cross_entropy(batch.logits(target), batch.labels, keep, batch.inside)
 
-        networks: dict[str, nn.Module] = {"target": target}
-        return [
-            Phase("training", networks, target="target", loss=loss, kept=("target",), stage=self.stage),
-        ]
-
-
-@dataclass(frozen=True)
-class ReweightedCE(Normal):
-    """Examples the model believes in count more: the weight of an example is P(ỹ)^β, held constant."""
-
-    beta: float | PerRun = 0.25
-
-    def phases(self, build: Build) -> list[Phase]:
-        target = build("target")
-
-        def loss(batch: Batch, clock: Clock) -> Tensor:
-            return batch.mean(reweighted_cross_entropy(batch.logits(target), batch.labels, now(self.beta)))
-
-        return [Phase("training", {"target": target}, target="target", loss=loss, kept=("target",))]
+        return [Phase("training", {"target": target}, "target", loss, kept=("target",), stage=self.stage)]

@@ -2,74 +2,109 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from accord.methods.base import Build, Clock
-from accord.methods.denoising import PerRun, now
+from accord.errors import SettingError
+from accord.methods.base import Build, Method, MethodSettings, Space, StepInfo
+from accord.models.stack import as_stack
 from accord.objectives.multiclass import choose_classes, given_label_posterior, stage_one, stage_two
 
 Expectation = Literal["printed", "full"]
-Constants = float | tuple[float, ...] | PerRun
+Constant = Annotated[float, Field(ge=0)]
+IMAGE_CONSTANTS = (1.0, 10.0, 50.0, 100.0)
+SPACE: Space = {"c1": IMAGE_CONSTANTS, "c2": IMAGE_CONSTANTS}
+MANY_CLASSES, LIKELY, IN_TURN = 100, 32, 32
+"""With more classes than this, the second stage sums over the likeliest ones and others in turn."""
+
+
+class TwoStageSettings(MethodSettings):
+    c1: Constant | tuple[Constant, ...] = 1.0
+    """How sure label k is where the class of the step is k; one number, or one for each class."""
+    c2: Constant | tuple[Constant, ...] = 1.0
+    """How sure the other labels are; one number, or one for each class."""
+    alpha: float = Field(default=1.0, ge=0, le=1)
+    """Weight of KL(f‖f′) in DeCA(p) and of KL(g‖f) in DeCA, against the other direction."""
+    stage_one_epochs: int | None = Field(default=None, ge=0)
+    """T1, the epochs of the first stage; by default half of all."""
+    expectation: Expectation = "printed"
+    """The second stage as the paper prints it, without c = ỹ where ỹ is not the step's class, or in full."""
+    detach_features: bool = False
+    """Keep the noise model's gradient from the target."""
+    noise_classes: int | None = Field(default=None, ge=2)
+    """Classes an example sums over in the second stage: half its likeliest, half in turn; by default all up to 100
+    classes, and 64 beyond."""
 
 
 @cache
 def _numbers(values: tuple[float, ...], device: torch.device) -> Tensor:
-    """Made once: a recorded step may not copy from the host."""
+    """Made once: a captured step may not copy from the host."""
     return torch.tensor(values, device=device)
 
 
-@dataclass(frozen=True)
-class TwoStage:
-    """Settings of the multi-class terms; hφ reads the target's features."""
+def some_classes(settings: Any, classes: int) -> tuple[int, int] | None:
+    """How many classes an example sums over in the second stage, likeliest and in turn; None for all."""
+    if settings.noise_classes is not None:
+        likely = settings.noise_classes // 2
+        return None if settings.noise_classes >= classes else (likely, settings.noise_classes - likely)
+    return None if classes <= MANY_CLASSES else (LIKELY, IN_TURN)
 
-    classes: int
-    c1: Constants = 1.0
-    c2: Constants = 1.0
-    alpha: float | PerRun = 1.0
-    stage_one_epochs: int = 10
-    """T1: epochs before the constants go."""
-    expectation: Expectation = "printed"
-    """The second stage as printed, without c = ỹ where ỹ ≠ k, or whole."""
-    detach_features: bool = False
-    """Keep hφ's gradient from the target."""
-    some_classes: tuple[int, int] | None = None
-    """In the second stage, how many classes an example sums over: its likeliest, and others in turn."""
+
+class MulticlassTerms:
+    """The terms of labels; hφ reads the target's features."""
+
     kept: tuple[str, ...] = ("noise",)
-    turns: int = 1
+    turns = 1
 
-    def agreement_weight(self) -> Any:
-        return now(self.alpha)
+    def __init__(self, method: Method) -> None:
+        self.method, self.classes = method, method.setup.classes
+        settings = method.setup.settings
+        for name in ("c1", "c2"):
+            value = getattr(settings, name)
+            if isinstance(value, tuple) and len(value) != self.classes:
+                raise SettingError(f"Setting '{name}' has {len(value)} numbers for {self.classes} classes.")
+        half = settings.epochs // 2 if settings.stage_one_epochs is None else settings.stage_one_epochs
+        self.stage_one_epochs = half
+        self.some = some_classes(settings, self.classes)
 
     def noise_networks(self, build: Build) -> dict[str, nn.Module]:
-        return {"noise": build("noise", "noise")}
+        return {"noise": build("noise", "noise-model")}
 
     def stage(self, epoch: int) -> int:
         return 1 if epoch < self.stage_one_epochs else 2
 
-    def losses(self, batch: Any, target: nn.Module, f: Tensor, noise: dict[str, nn.Module], clock: Clock) -> Tensor:
+    def losses(
+        self, batch: Any, target: nn.Module, f: Tensor, noise: dict[str, nn.Module], info: StepInfo
+    ) -> Tensor:
         labels, h = batch.labels, noise["noise"]
         features = batch.features(target)
-        if self.detach_features:
+        if self.method.setting("detach_features"):
             features = features.detach()
-        k = torch.as_tensor(clock.step % self.classes, device=f.device)
+        k = torch.as_tensor(info.step % self.classes, device=f.device)
         cost = -h(features, k).gather(-1, labels[..., None]).squeeze(-1)
-        if self.stage(clock.epoch) == 1:
-            return stage_one(f, cost, labels, k, self._constant(self.c1, k), self._constant(self.c2, k))
-        chosen = None if self.some_classes is None else choose_classes(f, clock.step, *self.some_classes)
-        costs = h.costs(features, labels, None if chosen is None else chosen.classes)  # pyright: ignore
-        return stage_two(f, cost, costs, labels, k, chosen, full=self.expectation == "full")
+        if self.stage(info.epoch) == 1:
+            return stage_one(f, cost, labels, k, self._constant("c1", k), self._constant("c2", k))
+        chosen = None if self.some is None else choose_classes(f, info.step, *self.some)
+        costs = _costs(h, features, labels, None if chosen is None else chosen.classes)
+        full = self.method.setting("expectation") == "full"
+        return stage_two(f, cost, costs, labels, k, chosen, full=full)
 
-    def _constant(self, value: Constants, k: Tensor) -> float | Tensor:
-        if isinstance(value, tuple):
-            return _numbers(value, k.device).index_select(0, k.view(1))
-        return now(value)
+    def _constant(self, name: str, k: Tensor) -> float | Tensor:
+        value = self.method.setting(name)
+        return _numbers(value, k.device).index_select(0, k.view(1)) if isinstance(value, tuple) else value
 
     def posterior(self, networks: dict[str, nn.Module], batch: Any) -> Tensor:
         f = batch.logits(networks["target"])
-        costs = networks["noise"].costs(batch.features(networks["target"]), batch.labels)  # pyright: ignore
+        costs = _costs(networks["noise"], batch.features(networks["target"]), batch.labels)
         return given_label_posterior(f, costs, batch.labels)
+
+
+def _costs(noise: nn.Module, features: Tensor, labels: Tensor, classes: Tensor | None = None) -> Tensor:
+    """−log hφ(x, c)[ỹ] for every class c, or for some of each example; no gradient."""
+    one: Any = as_stack(noise)
+    with torch.no_grad():
+        return one.call("costs", features, labels, classes)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from accord.methods.base import Build, Phase
-from accord.methods.normal import Normal, normal_phase
+from typing import Any
+
+from accord.methods.base import Build, Method, Phase, normal_phase
 
 
-class WBPR(Normal):
+def _by_popularity(data: Any, epoch: int) -> dict[str, Any]:
+    return {"negatives": "popularity"}
+
+
+class WBPR(Method):
     """The sampling of Gantner, Drumond, Freudenthaler & Schmidt-Thieme (2012), with cross-entropy."""
 
+    name = "wbpr"
+    tasks = ("clicks",)
+
     def phases(self, build: Build) -> list[Phase]:
-        return [
-            normal_phase(
-                "training", "target", build("target"), sampling=lambda data, epoch: {"negatives": "popularity"}
-            )
-        ]
+        return [normal_phase("training", "target", build("target"), self.objective, _by_popularity)]

@@ -1,83 +1,100 @@
-"""Networks that return logits and know no loss. A new model is one file and one line here."""
+"""Networks that return logits and know no loss. A new model is one file and one line here, or `register_model`."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from accord.errors import SettingError, nearest
-from accord.models.cdae import CDAE
-from accord.models.gmf import GMF
-from accord.models.lightgcn import LightGCN
-from accord.models.mf import MF
-from accord.models.neumf import NeuMF
-from accord.models.noise_model import NoiseModel
-from accord.models.pairwise import SPREAD, FactorModel, PairModel
-from accord.models.popularity import Popularity
-from accord.models.vision import MLP, Backbone, ConvNet, FeatureModel, FeatureReader, Inception, ResNet32, Wrapped
+from torch import nn
 
-if TYPE_CHECKING:
-    from torch import nn
+from accord.errors import SettingError
+from accord.models import classifiers, recommenders
+from accord.registry import Registry
 
-RECOMMENDERS: dict[str, Callable[..., nn.Module]] = {
-    "mf": MF,
-    "gmf": GMF,
-    "neumf": NeuMF,
-    "cdae": CDAE,
-    "lightgcn": LightGCN,
-}
-"""Models by name. A model with a method ``bind(starts, items)`` is given the training clicks before it is used."""
-UNTRAINED: dict[str, Callable[..., nn.Module]] = {"popularity": Popularity}
+ModelFactory = Callable[[int, int], nn.Module]
+"""Builds a recommender for a number of users and a number of items."""
+TASKS = ("clicks", "labels")
+
+
+def _wrong(model: Any) -> str | None:
+    if not callable(model):
+        return "a model is a class or a function that builds a torch module"
+    return None if task_of(model) in TASKS else f"its attribute task must be one of {', '.join(TASKS)}"
+
+
+def task_of(model: Any) -> str:
+    """The task a model is for: its attribute ``task``; by default a module with ``scores`` recommends."""
+    return getattr(model, "task", "clicks" if hasattr(model, "scores") else "labels")
+
+
+MODELS: Registry[Callable[..., nn.Module]] = Registry("model", "accord.models", _wrong)
+"""A recommender is built for (users, items) and is given the training clicks if it has ``bind(starts, items)``; a
+classifier is built for the shape of an example and a number of classes."""
+for _name, _model in (
+    ("mf", recommenders.MF),
+    ("gmf", recommenders.GMF),
+    ("neumf", recommenders.NeuMF),
+    ("cdae", recommenders.CDAE),
+    ("lightgcn", recommenders.LightGCN),
+    ("popularity", recommenders.Popularity),
+    ("mlp", classifiers.MLP),
+    ("convnet", classifiers.ConvNet),
+    ("resnet32", classifiers.ResNet32),
+    ("inception", classifiers.Inception),
+):
+    MODELS.register(_name, _model)
+UNTRAINED = ("popularity",)
+"""Models that learn nothing, and are a method's target rather than a choice."""
 NOISE_MODELS = ("mf", "gmf", "neumf")
-"""What the noise models h and h′ can be."""
+"""What the noise models h and h′ of recommenders can be."""
 
-CLASSIFIERS: dict[str, Callable[[tuple[int, ...], int], nn.Module]] = {
-    "mlp": MLP,
-    "convnet": ConvNet,
-    "resnet32": ResNet32,
-    "inception": Inception,
-}
-"""Classifier networks by name: each is built for the shape of an example and a number of classes."""
 
-ModelFactory = Callable[[int, int], "nn.Module"]
-"""Builds a model for a number of users and a number of items."""
+def register_model(name: str, model: Callable[..., nn.Module], task: str | None = None) -> None:
+    """Let a model be chosen by name, as ``model="name"`` and on the command line."""
+    if task is not None:
+        model.task = task  # pyright: ignore[reportFunctionMemberAccess]
+    MODELS.register(name, model)
+
+
+def models_of(task: str) -> list[str]:
+    """Names of the models that a task can train."""
+    MODELS.load_plugins()
+    return [name for name in MODELS if task_of(MODELS.find(name)) == task and name not in UNTRAINED]
+
+
+def model_of(name: str, task: str) -> Callable[..., nn.Module]:
+    """The model of a name, for a task."""
+    model = MODELS.find(name)
+    if task_of(model) != task:
+        raise SettingError(f"Model '{name}' is not for {task}: choose from {', '.join(models_of(task))}.")
+    return model
 
 
 def recommender_factory(
-    model: str | ModelFactory, *, dims: int | None = None, item_bias: bool = False, spread: float = SPREAD
+    model: str | ModelFactory,
+    *,
+    dims: int | None = None,
+    item_bias: bool = False,
+    init_std: float = recommenders.INIT_STD,
 ) -> ModelFactory:
     """The factory of a named model, or the caller's own; without ``dims`` a model has the paper's."""
-    if callable(model):
+    if not isinstance(model, str):
         return model
-    known = RECOMMENDERS | UNTRAINED
-    if model not in known:
-        raise SettingError(f"Unknown model '{model}': {nearest(model, RECOMMENDERS)}")
-    options: dict[str, Any] = {"item_bias": item_bias, "spread": spread}
-    return partial(known[model], **options, **({} if dims is None else {"dims": dims}))
+    known = model_of(model, "clicks")
+    options: dict[str, Any] = {"item_bias": item_bias, "init_std": init_std}
+    options |= {} if dims is None else {"dims": dims}
+    accepted = inspect.signature(known).parameters
+    return partial(known, **{name: value for name, value in options.items() if name in accepted})
 
 
 __all__ = [
-    "CDAE",
-    "CLASSIFIERS",
-    "GMF",
-    "MF",
-    "MLP",
+    "MODELS",
     "NOISE_MODELS",
-    "RECOMMENDERS",
-    "Backbone",
-    "ConvNet",
-    "FactorModel",
-    "FeatureModel",
-    "FeatureReader",
-    "Inception",
-    "LightGCN",
     "ModelFactory",
-    "NeuMF",
-    "NoiseModel",
-    "PairModel",
-    "Popularity",
-    "ResNet32",
-    "Wrapped",
+    "model_of",
+    "models_of",
     "recommender_factory",
+    "register_model",
 ]

@@ -1,63 +1,143 @@
-"""Several networks of one architecture as one: their parameters share tensors with a leading run dimension.
+"""R networks of one architecture, for any R ≥ 1, trained as one.
 
-Every member stays a whole network of its own, whose parameters are views into the stack: it scores, is saved and is
-restored as if it stood alone.
+A run alone is a stack of one: `Single` holds any torch module as it is. In a stack of several the parameters share
+tensors with a leading run dimension, and every member stays a whole network of its own, whose parameters are views
+into the stack: it scores, is saved and is restored as if it stood alone. How several are computed at once is a
+matter of the architecture: `DenseStack` lets `torch.func` do it for modules of dense layers; tables of vectors and
+graphs have stacks of their own beside their models.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from accord.errors import SettingError
+
 T = TypeVar("T")
 
 
-class Speakers(NamedTuple):
-    """Who answers where members are alike: one of them is asked for the others too."""
+class Shared(NamedTuple):
+    """Which member answers for which run, where runs share members."""
 
     asked: Tensor
-    """Of each member that is left, the first place it answers for."""
+    """For each member that is left, the first run it answers for."""
     by: Tensor
-    """For each place, the member that answers."""
+    """For each run, the member that answers."""
 
 
 class Stack(nn.Module):
-    """R networks of one architecture. A kind of stack adds `logits`, or `outputs` for classifiers.
+    """R networks of one architecture. A kind of stack adds `logits` (recommenders) or `outputs` (classifiers)."""
 
-    What the members average along the way (their buffers) is shared in the same way where a kind asks for it. Where
-    members are alike and learn no more, one of them stands for all (`stand_for`).
-    """
+    shared: Shared | None = None
+    """None where every run has a member of its own."""
 
-    averages = False
-    """Whether the members' buffers are stacked too."""
+    @property
+    def networks(self) -> list[nn.Module]:
+        """All networks, those that have left the stack among them."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        """How many members are in the stack."""
+        raise NotImplementedError
+
+    def tensors(self) -> list[Tensor]:
+        """All that a run keeps of itself, (R, …) each; changes of these change the members."""
+        raise NotImplementedError
+
+    def keep(self, which: Sequence[int]) -> None:
+        """Continue with the runs at these indices; the other members leave, with parameters of their own."""
+        raise NotImplementedError
+
+    def rejoin(self) -> None:
+        """Take all networks back in, with the parameters they have by now."""
+        raise NotImplementedError
+
+    def share(self, groups: Sequence[Sequence[int]]) -> None:
+        """Of members that are alike, by index, the first stays and answers for its whole group."""
+        raise NotImplementedError
+
+    def dissolve(self) -> None:
+        """Let every member leave."""
+        self.keep([])
+
+    def finite(self) -> Tensor:
+        """For each member, whether all its parameters are finite, (R,)."""
+        each = [torch.isfinite(p).view(len(self), -1).all(1) for p in self.parameters()]
+        return torch.stack(each).all(0)
+
+
+class Single(Stack):
+    """A stack of one: any module, as it is."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+        self.capturable = True
+
+    @property
+    def networks(self) -> list[nn.Module]:
+        return [self.module]
+
+    def __len__(self) -> int:
+        return 1
+
+    def tensors(self) -> list[Tensor]:
+        return [tensor[None] for tensor in self.module.state_dict().values()]
+
+    def keep(self, which: Sequence[int]) -> None:
+        """There is nothing to share out."""
+
+    def rejoin(self) -> None:
+        """It never left."""
+
+    def share(self, groups: Sequence[Sequence[int]]) -> None:
+        """It answers for itself."""
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        return self.module.logits(users[0], items[:, 0])[:, None]  # pyright: ignore[reportCallIssue]
+
+    def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
+        return self.module.scores(users)[None]  # pyright: ignore[reportCallIssue]
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        features, logits = self.module.outputs(inputs[0])  # pyright: ignore[reportCallIssue]
+        return features[None], logits[None]
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """A classifier's logits, or what another module gives for inputs of which the first is (1, …)."""
+        if hasattr(self.module, "outputs"):
+            return self.outputs(*inputs)[1]
+        return self.module(inputs[0][0], *inputs[1:])[None]
+
+    def call(self, method: str, *inputs: Any) -> Tensor:
+        """Another method of the module; tensors of the run have a leading 1."""
+        own = [one[0] if isinstance(one, Tensor) else one for one in inputs]
+        return getattr(self.module, method)(*own)[None]
+
+
+class JoinedStack(Stack):
+    """Several networks whose parameters are one tensor (R, …) for each name."""
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()
         self.names = [name for name, _ in members[0].named_parameters()]
-        self.buffer_names = [name for name, _ in members[0].named_buffers()] if self.averages else []
         self._all = self._members = list(members)  # no submodules: their parameters are the stack's own
         self._by: list[int] | None = None
-        self.speakers: Speakers | None = None
-        """None where every place has a member of its own."""
-        self._made: dict[Hashable, Any] = {}
+        self._cached: dict[Hashable, Any] = {}
         for name in self.names:
             self.register_parameter(_flat(name), nn.Parameter(self._joined(name)))
-        for name in self.buffer_names:
-            self.register_buffer(_flat(name), self._joined(name))
-        self._share()
+        self._hand_out()
 
     def _joined(self, name: str) -> Tensor:
-        """A parameter or a buffer of all members; of convolutions each member's part has its channels last."""
-        each = [_tensor(member, name) for member in self._members]
-        if each[0].dim() == 4:
-            return torch.stack([one.movedim(1, -1) for one in each]).movedim(-1, 2)
-        return torch.stack(each)
+        return torch.stack([_tensor(member, name) for member in self._members])
 
-    def _share(self) -> None:
-        for name in (*self.names, *self.buffer_names):
+    def _hand_out(self) -> None:
+        for name in self.names:
             joined = self.of(name)
             for r, member in enumerate(self._members):
                 _set(member, name, joined.data[r])
@@ -66,40 +146,32 @@ class Stack(nn.Module):
         return len(self._members)
 
     @property
-    def members(self) -> list[nn.Module]:
-        """The networks; their parameters are views into the stack."""
-        return self._members
-
-    @property
-    def everyone(self) -> list[nn.Module]:
-        """The networks, those that have left the stack among them."""
+    def networks(self) -> list[nn.Module]:
         return self._all
 
     def of(self, name: str) -> Tensor:
-        """A parameter or a buffer of all members: (R, …)."""
+        """A parameter of all members: (R, …)."""
         return getattr(self, _flat(name))
 
     def tensors(self) -> list[Tensor]:
-        """All that a run keeps of itself, (R, …) each."""
-        return [self.of(name).data for name in (*self.names, *self.buffer_names)]
+        return [self.of(name).data for name in self.names]
 
-    def train(self, mode: bool = True) -> Stack:
-        """Every change of mode or members forgets what was made of them."""
-        self._made.clear()
+    def train(self, mode: bool = True) -> JoinedStack:
+        """Every change of mode or members forgets what was computed of them."""
+        self._cached.clear()
         for member in self._members:
             member.train(mode)
         return super().train(mode)
 
-    def made_once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """What is made of members that do not learn, until they change."""
+    def cached(self, name: Hashable, make: Callable[[], T]) -> T:
+        """What is computed of members that do not learn, until they change."""
         if self.training:
             return make()
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
+        if name not in self._cached:
+            self._cached[name] = make()
+        return self._cached[name]
 
-    def stand_for(self, groups: Sequence[Sequence[int]]) -> None:
-        """Of members that are alike, by place, the first stays and answers for all of its group."""
+    def share(self, groups: Sequence[Sequence[int]]) -> None:
         self.keep([places[0] for places in groups])
         by = {place: member for member, places in enumerate(groups) for place in places}
         self._answer([by[place] for place in sorted(by)])
@@ -108,43 +180,35 @@ class Stack(nn.Module):
         device = next(self.parameters()).device
         asked = [by.index(member) for member in range(len(self))]
         each = (torch.tensor(one, dtype=torch.int64, device=device) for one in (asked, by))
-        self._by, self.speakers = by, Speakers(*each)
+        self._by, self.shared = by, Shared(*each)
 
-    def keep(self, which: Sequence[int]) -> list[nn.Module]:
-        """Go on with the runs at these places; the other members go their own way, with parameters of their own."""
+    def keep(self, which: Sequence[int]) -> None:
         if self._by is None:
-            return self._keep(which)
+            self._keep(which)
+            return
         by = [self._by[place] for place in which]
-        speaking = sorted(set(by))
-        gone = self._keep(speaking)
-        self._answer([speaking.index(member) for member in by])
-        return gone
+        answering = sorted(set(by))
+        self._keep(answering)
+        self._answer([answering.index(member) for member in by])
 
-    def _keep(self, which: Sequence[int]) -> list[nn.Module]:
-        gone = [member for r, member in enumerate(self._members) if r not in which]
-        for member in gone:
-            for name in (*self.names, *self.buffer_names):
+    def _keep(self, which: Sequence[int]) -> None:
+        for member in (member for r, member in enumerate(self._members) if r not in which):
+            for name in self.names:
                 _set(member, name, _tensor(member, name).clone())
         rows = torch.tensor(list(which), dtype=torch.int64, device=next(self.parameters()).device)
-        for name in (*self.names, *self.buffer_names):
+        for name in self.names:
             joined = self.of(name)
-            joined.data = rows_of(joined.data, rows)
+            joined.data = joined.data.index_select(0, rows)
             joined.grad = None
         self._members = [self._members[r] for r in which]
-        self._share()
+        self._hand_out()
         self.train(self.training)
-        return gone
-
-    def dissolve(self) -> None:
-        """Every member goes its own way."""
-        self.keep([])
 
     def rejoin(self) -> None:
-        """All members back in the stack, with the parameters they have by now."""
-        self._members, self._by, self.speakers = self._all, None, None
-        for name in (*self.names, *self.buffer_names):
+        self._members, self._by, self.shared = self._all, None, None
+        for name in self.names:
             self.of(name).data = self._joined(name)
-        self._share()
+        self._hand_out()
         self.train(self.training)
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
@@ -156,21 +220,71 @@ class Stack(nn.Module):
         return torch.stack([self._members[r].scores(users) for r in which])  # pyright: ignore[reportCallIssue]
 
 
-def rows_of(joined: Tensor, rows: Tensor) -> Tensor:
-    """Some runs' part, in the same order in memory."""
-    if joined.dim() == 5:
-        return joined.movedim(2, -1).index_select(0, rows).movedim(-1, 2)
-    return joined.index_select(0, rows)
+class _Method(nn.Module):
+    """Lets `functional_call` reach any method of a module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, method: str, *inputs: Any) -> Any:
+        return getattr(self.module, method)(*inputs)
+
+
+class DenseStack(JoinedStack):
+    """Modules of dense layers without buffers: `torch.func` computes all members at once."""
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__(members)
+        self._one = [_Method(copy.deepcopy(members[0]))]  # in a list: its parameters are no parameters of the stack
+
+    def call(self, method: str, *inputs: Any) -> Any:
+        """A method of every member; tensors (R, …) are cut along the runs, others are the same for all."""
+        runs = len(self)
+        own = {f"module.{name}": self.of(name) for name in self.names}
+        cut = tuple(0 if isinstance(one, Tensor) and one.dim() and len(one) == runs else None for one in inputs)
+
+        def one(parameters: dict[str, Tensor], *inputs: Any) -> Any:
+            return torch.func.functional_call(self._one[0], parameters, (method, *inputs))
+
+        return torch.func.vmap(one, in_dims=(0, *cut))(own, *inputs)
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (R, B, width) and logits (R, B, classes) of inputs (R, B, …)."""
+        return self.call("outputs", inputs)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.call("forward", *inputs)
+
+
+def stack(members: Sequence[nn.Module]) -> Stack:
+    """The stack of some networks; several need an architecture that says how it is stacked."""
+    if len(members) == 1:
+        return Single(members[0])
+    kind = stack_kind(type(members[0]))
+    if kind is None:
+        raise SettingError(f"A {type(members[0]).__name__} cannot be trained in a stack.")
+    return kind(members)
+
+
+def stack_kind(model: Any) -> type[JoinedStack] | None:
+    """How several networks of a class are stacked: its attribute ``stack_class``; None where they are not."""
+    return getattr(model, "stack_class", None)
+
+
+def as_stack(network: nn.Module) -> Stack:
+    """A network alone as a stack of one."""
+    return network if isinstance(network, Stack) else Single(network)
 
 
 def _tensor(member: nn.Module, name: str) -> Tensor:
-    place, _, leaf = name.rpartition(".")
-    return getattr(member.get_submodule(place), leaf).data
+    path, _, leaf = name.rpartition(".")
+    return getattr(member.get_submodule(path), leaf).data
 
 
 def _set(member: nn.Module, name: str, value: Tensor) -> None:
-    place, _, leaf = name.rpartition(".")
-    getattr(member.get_submodule(place), leaf).data = value
+    path, _, leaf = name.rpartition(".")
+    getattr(member.get_submodule(path), leaf).data = value
 
 
 def _flat(name: str) -> str:

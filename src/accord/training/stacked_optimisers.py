@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from accord.methods.base import along_runs, optimiser_tensors, restore_optimiser
 from accord.models.stack import rows_of
-from accord.scatter import kernels_work
+from accord.kernels import kernels_work
 from accord.training.adam_kernel import adam_step, scales_of
 from accord.training.checkpoints import fill
 from accord.training.loop import TrainingOptions

@@ -1,0 +1,23 @@
+"""Classifiers: each gives logits and the features of its last hidden layer."""
+
+from accord.models.classifiers.backbone import SMALLEST, Backbone, FeatureModel, FeatureReader, Wrapped
+from accord.models.classifiers.convnet import ConvNet
+from accord.models.classifiers.inception import Inception
+from accord.models.classifiers.mlp import MLP
+from accord.models.classifiers.noise_model import NoiseModel
+from accord.models.classifiers.resnet import ResNet32
+from accord.models.classifiers.weight_net import WeightNet
+
+__all__ = [
+    "MLP",
+    "SMALLEST",
+    "Backbone",
+    "ConvNet",
+    "FeatureModel",
+    "FeatureReader",
+    "Inception",
+    "NoiseModel",
+    "ResNet32",
+    "WeightNet",
+    "Wrapped",
+]

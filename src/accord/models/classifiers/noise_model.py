@@ -1,0 +1,64 @@
+"""hφ(x, c): the distribution of the observed label given the features and the true class.
+
+A two-layer ReLU network on the features joined with the one-hot class. Its first layer is computed in two parts,
+one of the features and one of the class, so that the rows of all classes share the costly one; and where only the
+probability of one label is wanted, no more than a block of rows is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from accord.models.stack import DenseStack
+
+BLOCK = 1 << 24
+"""Numbers in memory at a time while the rows of many classes are computed (64 MiB)."""
+
+
+class NoiseModel(nn.Module):
+    """hφ; its hidden width is the width of the features."""
+
+    stack_class = DenseStack
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.width, self.classes = width, classes
+        self.first = nn.Linear(width + classes, width)
+        self.second = nn.Linear(width, classes)
+
+    def _of_features(self, features: Tensor) -> Tensor:
+        return F.linear(features, self.first.weight[:, : self.width], self.first.bias)
+
+    def _of_classes(self) -> Tensor:
+        """What each class adds to the hidden layer, a row for each."""
+        return self.first.weight[:, self.width :].t()
+
+    def forward(self, features: Tensor, k: Tensor) -> Tensor:
+        """log hφ(x, k), a row for each example."""
+        hidden = torch.relu(self._of_features(features) + self._of_classes().index_select(0, k.view(1)))
+        return F.log_softmax(self.second(hidden), 1)
+
+    @torch.no_grad()
+    def costs(self, features: Tensor, labels: Tensor, classes: Tensor | None = None) -> Tensor:
+        """−log hφ(x, c)[ỹ] for every class c, or for the ``classes`` of each example; no gradient."""
+        own, added = self._of_features(features), self._of_classes()
+        count = self.classes if classes is None else classes.shape[1]
+        step = max(1, BLOCK // (len(features) * self.classes))
+        weight = self.second.weight[labels][:, None]  # only the given label's logit is wanted as it is
+        parts = []
+        for start in range(0, count, step):
+            part = slice(start, start + step)
+            block = added[None, part] if classes is None else added[classes[:, part]]
+            hidden = torch.relu(own[:, None] + block)
+            total = torch.logsumexp(self.second(hidden), 2)
+            given = (hidden * weight).sum(2) + self.second.bias[labels][:, None]
+            parts.append(total - given)
+        return torch.cat(parts, 1)
+
+    @torch.no_grad()
+    def rows(self, features: Tensor) -> Tensor:
+        """hφ(x, c) for every class c: (examples, true class, observed label)."""
+        hidden = torch.relu(self._of_features(features)[:, None] + self._of_classes()[None])
+        return torch.softmax(self.second(hidden), 2)

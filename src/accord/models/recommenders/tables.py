@@ -1,0 +1,72 @@
+"""Tables of vectors of several members, laid end to end: what the stacks of recommenders share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from accord.kernels.segment_sum import cached_on, gather
+from accord.models.recommenders.pairwise import pair_logits
+from accord.models.stack import JoinedStack
+
+
+def rows_in_all(table: Tensor, index: Tensor) -> Tensor:
+    """Row numbers in all members' tables laid end to end: (R, B) as (R·B), (n, R, B) as (n, R·B)."""
+
+    def make() -> Tensor:
+        shift = torch.arange(len(table), device=index.device)[:, None] * table.shape[1]
+        return (index + shift).flatten(-2)
+
+    return cached_on(index, ("rows", table.shape[1]), make)
+
+
+def taken_rows(table: Tensor, index: Tensor) -> Tensor:
+    """Rows (R·B, d) of every member's own table (R, rows, d)."""
+    return gather(table.flatten(0, 1), rows_in_all(table, index))
+
+
+def products(users_table: Tensor, items_table: Tensor, bias: Tensor | None, users: Tensor, items: Tensor) -> Tensor:
+    """`pair_logits` of every member at once: one model in which each has users and items of its own."""
+    flat = pair_logits(
+        users_table.flatten(0, 1),
+        items_table.flatten(0, 1),
+        None,
+        None if bias is None else bias.flatten(),
+        None,
+        rows_in_all(users_table, users),
+        rows_in_all(items_table, items),
+    )
+    return flat.view(items.shape)
+
+
+def all_scores(of_users: Tensor, of_items: Tensor, offsets: list[Tensor]) -> Tensor:
+    """Scores (R, B, items) of vectors (R, B, d) and (R, items, d), and what is added to them."""
+    scores = torch.bmm(of_users, of_items.transpose(1, 2))
+    for offset in offsets:
+        scores += offset[:, None]
+    return scores
+
+
+def of_some(table: Tensor, which: Sequence[int]) -> Tensor:
+    """Some members' part of a table; all of them without a copy."""
+    return table if list(which) == list(range(len(table))) else table[list(which)]
+
+
+class FactorStack(JoinedStack):
+    """MF and GMF."""
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        bias = self.of("item_bias") if "item_bias" in self.names else None
+        logits = products(self._weighted(), self.of("items"), bias, users, items)
+        return logits + self.of("bias") if "bias" in self.names else logits
+
+    def _weighted(self) -> Tensor:
+        table = self.of("users")  # on the table, which has fewer rows than a batch
+        return table * self.of("weight")[:, None] if "weight" in self.names else table
+
+    def scores(self, users: Tensor, which: Sequence[int]) -> Tensor:
+        of_users = of_some(self._weighted(), which).index_select(1, users)
+        offsets = [of_some(self.of(name), which) for name in ("item_bias", "bias") if name in self.names]
+        return all_scores(of_users, of_some(self.of("items"), which), offsets)
