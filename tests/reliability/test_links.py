@@ -15,14 +15,12 @@ import pytest
 
 from accord import Classifier, Recommender
 from accord import files as accord_files
-from accord.cli.main import main
+from accord.cli.main import app
 from accord.data.simulator import Simulation
 from accord.errors import DataError
 from accord.files import standing, whole_file, whole_folder, write_whole
 
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/ns/pid").exists(), reason="the system does not say who is dead"
-)
+needs_proc = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="nothing says who is dead")
 
 
 @pytest.fixture
@@ -32,9 +30,9 @@ def run(made: Simulation, tmp_path: Path) -> Path:
     return path
 
 
-def accord(monkeypatch: pytest.MonkeyPatch, *words: object) -> None:
-    monkeypatch.setattr(sys, "argv", ["accord", *map(str, words)])
-    main()
+def accord(*words: object) -> None:
+    """Run a command in this process."""
+    app([str(word) for word in words], standalone_mode=False)
 
 
 def tree(folder: Path) -> dict[str, Any]:
@@ -69,26 +67,22 @@ def test_no_link_waits_under_the_name_of_a_draft(tmp_path: Path) -> None:
     assert len(names) == 3
 
 
-def test_the_report_of_a_strangers_run_stays_in_it(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_report_of_a_strangers_run_stays_in_it(run: Path, tmp_path: Path) -> None:
     outside = tmp_path / "authorized_keys"
     outside.write_text("mine")
     (run / "report.html").symlink_to("../../authorized_keys")
-    accord(monkeypatch, "report", run)
+    accord("report", run)
     assert outside.read_text() == "mine"
     assert not (run / "report.html").is_symlink()
     assert "<html" in (run / "report.html").read_text()
 
 
-def test_an_output_file_that_is_a_link_is_followed(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_file_that_is_a_link_is_followed(run: Path, tmp_path: Path) -> None:
     (tmp_path / "there.csv").write_text("old")
     (tmp_path / "x.csv").symlink_to(tmp_path / "there.csv")
-    accord(monkeypatch, "audit", run, "--out", tmp_path / "x.csv")
+    accord("audit", run, "--out", tmp_path / "x.csv")
     assert (tmp_path / "x.csv").is_symlink()
-    assert (tmp_path / "there.csv").read_text().startswith("user,item")
+    assert (tmp_path / "there.csv").read_text().startswith('"user","item"')
 
 
 @pytest.mark.parametrize("name", ["config.json", "clicks.parquet", "weights.safetensors", "history.jsonl"])
@@ -161,7 +155,7 @@ def left_by_a_dead_process(path: Path) -> Path:
 
 
 def test_a_run_that_was_being_replaced_is_read_and_nothing_is_moved(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     left_by_a_dead_process(run)
     (tmp_path / "link").symlink_to(run)
@@ -169,17 +163,17 @@ def test_a_run_that_was_being_replaced_is_read_and_nothing_is_moved(
     assert not run.exists()
     for path in (run, tmp_path / "link"):
         assert Recommender.load(path).settings.seed == 1
-    accord(monkeypatch, "audit", run, "--top", 1)
+    accord("audit", run, "--top", 1)
     assert "u" in capsys.readouterr().out
     assert tree(run.parent) == before
 
 
-def test_a_classifier_that_was_being_replaced_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_classifier_that_was_being_replaced_is_read(tmp_path: Path) -> None:
     X = [[float(k % 3), float(k)] for k in range(30)]
     Classifier(method="normal", epochs=1, seed=7).fit(X, [k % 3 for k in range(30)]).save(tmp_path / "run")
     left_by_a_dead_process(tmp_path / "run")
     assert Classifier.load(tmp_path / "run").settings.seed == 7
-    accord(monkeypatch, "audit", tmp_path / "run", "--top", 1)  # the command finds out by itself what it is
+    accord("audit", tmp_path / "run", "--top", 1)  # the command finds out by itself what it is
 
 
 @needs_proc
