@@ -18,7 +18,7 @@ from PIL import Image
 
 from accord import Recommender
 from accord.data.simulator import Simulation
-from accord.files import whole_file, write_whole
+from accord.files import whole_file
 
 FAST = ["--set", "batch_size=512", "--set", "dims=4"]
 
@@ -264,23 +264,26 @@ def test_a_comparison_says_how_much_is_wrong(accord, tmp_path: Path) -> None:
     assert "40% of labels redrawn (uniform), of which 35.5% of all are wrong" in err
 
 
-def test_links_devices_and_pipes_stay_what_they_are(tmp_path: Path) -> None:
+def test_a_file_that_was_named_stays_a_link_a_device_or_a_pipe(tmp_path: Path) -> None:
+    def write(path: Path, text: str) -> None:
+        with whole_file(path, follow=True) as draft:
+            draft.write_text(text)
+
     (tmp_path / "file").write_text("old")
     (tmp_path / "link").symlink_to(tmp_path / "file")
-    write_whole(tmp_path / "link", "new")
+    write(tmp_path / "link", "new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_text() == "new"
     (tmp_path / "loose").symlink_to(tmp_path / "later")
-    write_whole(tmp_path / "loose", "new")
+    write(tmp_path / "loose", "new")
     assert (tmp_path / "later").read_text() == "new"
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
-    with whole_file(pipe) as draft:
-        draft.write_text("through")
+    write(pipe, "through")
     assert reader.communicate(timeout=10)[0] == b"through"
     assert stat.S_ISFIFO(pipe.stat().st_mode)
-    write_whole(Path("/dev/null"), "nothing")
+    write(Path("/dev/null"), "nothing")
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 

@@ -88,7 +88,7 @@ def test_files_that_may_not_grow(made: Simulation, tmp_path: Path) -> None:
 
 
 DIES = """
-import os, signal, sys
+import os, shutil, signal, sys
 from pathlib import Path
 from accord import Recommender
 from accord.estimators import run_folder
@@ -110,7 +110,7 @@ Path.rename = rename
 if moment == 0:
     run_folder.write_lines = dies
 if moment == 3:
-    run_folder.shutil.rmtree = dies
+    shutil.rmtree = dies
 new.save(run)
 """
 
@@ -125,7 +125,10 @@ def test_a_kill_while_a_run_is_replaced(moment: int, made: Simulation, tmp_path:
     new.save(source)
     done = subprocess.run([sys.executable, "-c", DIES, str(source), str(run), str(moment)], capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    left = sorted(run.parent.rglob("*"))
     assert Recommender.load(run).settings.seed == (NEW if moment == 3 else OLD)
+    assert sorted(run.parent.rglob("*")) == left  # reading changes nothing
+    assert run.exists() == (moment != 2)
     new.save(run)
     assert Recommender.load(run).settings.seed == NEW
     assert [p.name for p in run.parent.iterdir()] == ["run"]

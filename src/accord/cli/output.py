@@ -56,7 +56,7 @@ def write(table: pa.Table, format_: str, path: Path) -> None:
 
 def _write(table: pa.Table, format_: str, path: Path) -> None:
     no_header = table.column_names == [str(k + 1) for k in range(table.num_columns)]  # as the log it came from
-    with whole_file(path) as draft:
+    with whole_file(path, follow=True) as draft:
         if format_ == "parquet":
             import pyarrow.parquet as parquet
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from accord.errors import SettingError
+from accord.files import standing
 
 if TYPE_CHECKING:
     from accord.cli.labelled import Words
@@ -65,7 +66,7 @@ def labelled_words(
 def holds_classifier(run: Path) -> bool:
     """Looks at the kind of a run without loading it; what is no run folder is refused by the command itself."""
     try:
-        config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((standing(run) / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and config.get("kind") == "classifier"

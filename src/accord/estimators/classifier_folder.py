@@ -15,6 +15,7 @@ import accord
 from accord.data.labelled import Scaling
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
+from accord.files import standing
 from accord.training import resolve_device
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def _label_table(clf: Classifier) -> pa.Table:
 
 
 def load(cls: type[C], run: Path, model: Any, features: Any) -> C:
+    run = standing(run)
     config = folder.read_config(run, KIND)
     with folder.damage_named(run, own_model=model is not None):
         return _loaded(cls, run, config, model, features)

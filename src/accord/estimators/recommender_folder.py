@@ -15,6 +15,7 @@ import accord
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
 from accord.estimators.parts import TRAIN, VALID, clicks_from
+from accord.files import standing
 from accord.models import PairModel
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def save(rec: Recommender, path: Path, *, overwrite: bool, also: Callable[[Path]
 
 
 def load(kind: type[R], run: Path, model: Any) -> R:
+    run = standing(run)
     config = folder.read_config(run, KIND)
     with folder.damage_named(run, own_model=model is not None):
         settings = dict(config["settings"])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import math
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +20,7 @@ from torch import Tensor, nn
 from accord.data.ids import Ids
 from accord.data.reading import Columns, read_parquet_file
 from accord.errors import AccordError, DataError, first_line
-from accord.files import behind_links, write_whole
+from accord.files import behind_links, clear_dead, standing, whole_folder, write_whole
 
 FORMAT = 1
 KINDS = ("recommender", "classifier", "simulation")
@@ -38,26 +36,16 @@ DAMAGE = (
 
 @contextmanager
 def new_folder(path: Path, kind: str, *, overwrite: bool = False) -> Iterator[Path]:
-    """A fresh folder beside ``path`` that takes its place when the block succeeds, and vanishes if not."""
+    """A fresh folder that takes the place of ``path`` when the block succeeds, and vanishes if not."""
     path = behind_links(path)
-    recover(path)
+    clear_dead(path)
     check_free(path, kind, overwrite=overwrite)
-    draft, old = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("tmp", "old"))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir()
-        yield draft
-        _flush(draft)
-        if path.exists():
-            path.rename(old)  # whoever is killed here leaves a folder that `recover` puts back
-        draft.rename(path)
+        with whole_folder(path) as draft:
+            yield draft
+            _flush(draft)
     except (OSError, SafetensorError, pa.ArrowException) as error:
-        if old.exists() and not path.exists():
-            old.rename(path)
         raise DataError(f"'{path}' cannot be written: {error}; nothing was changed.") from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _flush(folder: Path) -> None:
@@ -71,35 +59,12 @@ def _flush(folder: Path) -> None:
                 os.fsync(file.fileno())
 
 
-def recover(path: Path) -> None:
-    """Put back a run folder whose replacement was killed between two renames, and clear what others left."""
-    if not path.parent.is_dir():
-        return
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        owner, _, end = left.name.removeprefix(f".{path.name}.").partition(".")
-        if end not in ("tmp", "old") or not owner.isdigit() or _alive(int(owner)):
-            continue
-        if end == "old" and not path.exists():
-            left.rename(path)
-        else:
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
 def check_free(path: Path, kind: str, *, overwrite: bool = False) -> None:
     """Refuse a place that is taken; with ``overwrite`` only a folder of ours of the same kind may be replaced."""
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    there = standing(path)
+    if not there.exists() or (there.is_dir() and not any(there.iterdir())):
         return
-    found = kind_of(path)
+    found = kind_of(there)
     if found is None:
         raise DataError(f"'{path}' exists and is no run folder, so it is left alone; choose another place.")
     if found != kind:
@@ -143,9 +108,9 @@ def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
 
 def read_config(folder: Path, kind: str) -> dict[str, Any]:
     """The settings of a run, checked to be one of ours."""
-    recover(folder)
     if not (folder / CONFIG).is_file():
         raise DataError(f"'{folder}' is no run folder: it has no {CONFIG}; make one with `accord fit`.")
+    _refuse_links(folder)
     config = read_json(folder / CONFIG)
     found = kind_of(folder)
     if found not in (None, kind):
@@ -153,6 +118,14 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("format") != FORMAT or config.get("kind") != kind:
         raise DataError(f"'{folder / CONFIG}' is not a {kind} of format {FORMAT}; fit it again with this version.")
     return config
+
+
+def _refuse_links(folder: Path) -> None:
+    """Nobody who prepared a run folder makes us read other files; the report is only ever written."""
+    home = os.path.realpath(folder)
+    for path in folder.iterdir():
+        if path.name != REPORT and path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(home):
+            raise DataError(f"'{path}' is a link that leads out of the run folder; copy the file itself there.")
 
 
 def read_json(path: Path) -> Any:
