@@ -115,7 +115,7 @@ def positives(users: Tensor, items: Tensor) -> ClickBatch:
 class ClickFeed:
     """The training clicks of R runs, batch by batch."""
 
-    def __init__(self, each: Sequence[Interactions], batch_size: int, *, by_rows: bool, capturing: bool) -> None:
+    def __init__(self, each: Sequence[Interactions], batch_size: int, by_rows: bool, capturing: bool) -> None:
         self.each, self.batch_size, self.by_rows = list(each), batch_size, by_rows
         self.shares = all(data is each[0] for data in each)
         """Whether all runs learn from the same clicks."""

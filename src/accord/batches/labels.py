@@ -96,6 +96,15 @@ class LabelData:
         pairs += [(self.scaling.mean, other.scaling.mean), (self.scaling.std, other.scaling.std)]
         return all(torch.equal(a, b) for a, b in pairs)
 
+    def measure(self, target: Any, which: Sequence[int], sets: Sequence[LabelData]) -> dict[str, Tensor]:
+        """The share of given labels that these members of a stack predict, each on a set of its own."""
+        own = dict(zip(which, sets, strict=True))
+        each = [own.get(k, sets[0]) for k in range(len(target))]  # those that stopped are asked about any
+        right = torch.zeros(len(target), device=self.device)
+        for batch in LabelFeed(each).in_order():
+            right += (batch.logits(target).argmax(2) == batch.labels).sum(1)
+        return {"accuracy": (right / len(self))[list(which)]}
+
     def shuffled(self, batch_size: int, generator: torch.Generator, positions: Tensor | None = None) -> Tensor:
         """The rows of an epoch, or those at ``positions`` among them, in random order."""
         rows = self.rows if positions is None else self.rows.index_select(0, positions)
@@ -269,7 +278,9 @@ class LabelChunk:
 class LabelFeed:
     """The examples of R runs, on inputs that they share."""
 
-    def __init__(self, each: Sequence[LabelData], batch_size: int = BLOCK) -> None:
+    def __init__(
+        self, each: Sequence[LabelData], batch_size: int = BLOCK, by_rows: bool = False, capturing: bool = False
+    ) -> None:
         self.each, self.batch_size = list(each), min(batch_size, max(1, len(each[0])))
         self.inputs, self.precision = each[0].inputs, each[0].precision
         wide = (len(each), 1, *[1] * (self.inputs.dim() - 2), -1)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accord.estimators.recommender import Recommender
-from accord.estimators.settings import RecommenderSettings, make_settings
 
 if TYPE_CHECKING:
     from accord.estimators.classifier import Classifier
     from accord.estimators.fitting import fit_together
 
-__all__ = ["Classifier", "Recommender", "RecommenderSettings", "fit_together", "make_settings"]
+__all__ = ["Classifier", "Recommender", "fit_together"]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     # scikit-learn is imported only when a classifier is asked for.
-    if name in ("Classifier", "fit_together"):
-        from accord.estimators import fitting
+    if name == "Classifier":
+        from accord.estimators.classifier import Classifier
 
-        return getattr(fitting, name)
+        return Classifier
+    if name == "fit_together":
+        from accord.estimators.fitting import fit_together
+
+        return fit_together
     raise AttributeError(f"module 'accord.estimators' has no attribute {name!r}")

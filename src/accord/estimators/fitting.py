@@ -1,300 +1,266 @@
-"""Fitting several classifiers at once: small ones as one stack, others side by side."""
+"""Fitting estimators: alone, or many at once, as stacks where they are alike and next to one another elsewhere."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from accord.data.labelled import BLOCK
-from accord.data.labelled_stack import StackedLabels, on_shared_inputs
-from accord.errors import AccordError, DataError
-from accord.estimators.classifier import TABLE_ADVICE, Classifier, Prepared
-from accord.estimators.classifier_settings import ClassifierSettings
-from accord.estimators.examples import as_images, is_table, on_device, refused
-from accord.estimators.limits import free_memory
-from accord.estimators.networks import Trained
-from accord.estimators.stacking import SHARE, StackError, batched, once
-from accord.methods.denoising import PerRun
-from accord.models.stack import Stack
-from accord.models.stacked import stack
-from accord.models.classifiers.mlp import WIDTH
-from accord.kernels import kernels_work
-from accord.training import Checkpoints, EpochRecord, Hook, checkpoint_of, drive, resolve_device
-from accord.training.side_by_side import Failed
-from accord.training.stacked_worlds import Labels
-from accord.training.stacking import StackedRun, train_stacked
+from accord.errors import AccordError, DataError, SettingError
+from accord.estimators.base import CUSTOM, Cache, Estimator, Prepared, Trained
+from accord.estimators.limits import free_memory, require_disk
+from accord.methods import PerRun, Phase
+from accord.models.stack import Stack, stack
+from accord.training import Callback, CheckpointPath, checkpoint_of, drive, resolve_device, training
 
-MAY_DIFFER = frozenset({"seed", "learning_rate", "weight_decay", "c1", "c2", "alpha"})
-"""Settings in which the runs of a stack may differ."""
-STACKED_METHODS = ("normal", "ensemble", "itlm", "mw-net", "deca", "deca-p")
-"""Methods whose loss is the same for one run and for many."""
-STACKED_ON = {"mlp": ("cpu", "cuda"), "resnet32": ("cuda",)}
-"""Which models are trained as stacks, and on which devices that is faster."""
 SIDE_BY_SIDE = 8
-"""Runs that share a GPU, each on a stream of its own."""
-MOST = {("mlp", "cpu"): 16, ("mlp", "cuda"): 64, ("resnet32", "cuda"): 16}
-"""Most runs of a stack: beyond them nothing is gained."""
-PIXEL_BYTES = 3_000, 150
-"""Memory that ResNet-32 takes for a pixel of an example, in training and when it is asked."""
-PASSES = {"mw-net": 3}
-"""How many times as much a method holds in a step as a plain pass."""
+"""Trainings that share a GPU, each on a stream of its own."""
+SHARE = 0.25
+"""Share of the free memory that a stack may fill."""
+T = TypeVar("T")
+Source = Mapping[str, Any]
+"""The keyword arguments of an estimator's `fit`."""
 
 
-def at_once(settings: ClassifierSettings, shape: Sequence[int], classes: int, own: int = 0) -> int:
-    """How many runs are trained together, on examples of such a shape; ``own`` of them are a run's alone."""
-    device = resolve_device(settings.device)
-    model = _stackable(settings, len(shape) > 1)
-    if model is None or settings.denoising(classes).some_classes is not None:
-        return beside(device)
-    if model == "mlp":
-        example = int(np.prod(shape))
-        inner = settings.batch_size * (example + 8 * WIDTH + classes * WIDTH)
-        taken = 4 * (2 * inner + 12 * WIDTH * (example + 3 * WIDTH))
-    else:
-        step = PASSES.get(settings.method, 1) * PIXEL_BYTES[0] * settings.batch_size
-        taken = int(np.prod(shape[:2])) * (step + PIXEL_BYTES[1] * BLOCK)
-    taken += 2 * own * int(np.prod(shape)) * 4  # and laid end to end
-    return int(max(1, min(MOST.get((model, device.type), 1), SHARE * free_memory(device) // taken)))
-
-
-def _stackable(settings: ClassifierSettings, is_images: bool) -> str | None:
-    """The model whose runs can be stacked here, where there is nothing that a stack does not know."""
-    device = resolve_device(settings.device)
-    usual = "convnet" if is_images else "mlp"
-    models = {settings.model, settings.auxiliary} if settings.method == "deca" else {settings.model}
-    (model, *others) = {usual if name == "auto" else name for name in models}
-    known = not others and device.type in STACKED_ON.get(model, ()) and settings.method in STACKED_METHODS
-    if not known or isinstance(settings.c1, tuple) or isinstance(settings.c2, tuple) or settings.compile:
-        return None
-    if model != "mlp" and settings.batch_size < 2:  # one example alone has no moments
-        return None
-    half = settings.dtype(device) == torch.bfloat16
-    if model != "mlp" and device.type == "cuda" and not (half and kernels_work(device)):  # there its kernels run
-        return None
-    return None if settings.noise_classes is not None else model
-
-
-def beside(device: torch.device) -> int:
-    """How many runs that are no stack go on side by side."""
-    return SIDE_BY_SIDE if device.type == "cuda" else 1
-
-
-def stack_of(settings: ClassifierSettings, is_images: bool) -> str | None:
-    """Words that runs share which can be trained as one stack; None where they are not stacked."""
-    if _stackable(settings, is_images) is None:
-        return None
-    return json.dumps(settings.model_dump(exclude=set(MAY_DIFFER)), sort_keys=True, default=str)
-
-
-def can_stack(classifiers: Sequence[Classifier], is_images: bool) -> bool:
-    """Whether these can be trained as one: alike but for what may differ."""
-    if len(classifiers) < 2 or not all(isinstance(clf.model, str) for clf in classifiers):
-        return False
-    each = {stack_of(clf.settings, is_images) for clf in classifiers}
-    return len(each) == 1 and None not in each
+class StackError(SettingError):
+    """These runs cannot be one stack, though each can be trained alone."""
 
 
 def fit_together(
-    classifiers: Sequence[Classifier],
-    inputs: Sequence[Any],
-    labels: Sequence[Any],
+    estimators: Sequence[Estimator],
+    sources: Source | Sequence[Source],
     *,
-    clean: Sequence[tuple[Any, Any] | None] | None = None,
-    watch: tuple[Any, Any] | None = None,
-    hooks: Sequence[Hook | None] | None = None,
+    callbacks: Sequence[Callback | None] | None = None,
     fitted: Callable[[int], None] = lambda k: None,
-    failed: Failed | None = None,
-    checkpoints: str | Path | Checkpoints | None = None,
-) -> list[Classifier]:
-    """Fit several classifiers at once, each on inputs and labels of its own.
+    failed: Callable[[int, AccordError], None] | None = None,
+    checkpoint: CheckpointPath | None = None,
+    judge: bool = True,
+    cache: Cache | None = None,
+) -> Sequence[Estimator]:
+    """Fit several estimators of one kind at once; each ends as it would alone.
 
-    Perceptrons, and on a GPU ResNet-32, are trained as one stack where they are alike (see `can_stack`). Others on
-    a GPU run side by side, each on a stream of its own; elsewhere they take turns. Inputs that are the same object
-    are held once. A run gives what it would give alone. ``fitted`` is told of each as it is ready; where one cannot
-    be trained, the others are, and ``failed`` is told of it, or its error is raised at the end. ``checkpoints`` is
-    a folder in which stacks and runs are written down now and then; what is found there goes on from where it was.
+    ``sources`` are the keyword arguments of `fit`: one mapping for all, or one for each. Estimators that differ in
+    their seeds, rates, L2 terms and constants alone are trained as stacks where their architecture can be; others
+    run next to one another on a GPU, and take turns elsewhere. Logs and arrays that are the same object are held
+    once. ``fitted`` is told of each as it is ready. Where one cannot be trained, the others are, and ``failed`` is
+    told of it, or its error is raised at the end. ``checkpoint`` is a file, or a `Checkpoints` folder for many
+    trainings: what is found there is resumed. Without ``judge`` no labels are judged, which is enough for a search.
     """
-    counts = {len(given) for given in (classifiers, inputs, labels, clean, hooks) if given is not None}
-    if counts != {len(classifiers)} or not classifiers:
-        raise DataError(
-            "Give as many inputs and lists of labels (and clean examples and hooks) as classifiers, at least one."
-        )
-    kept_in = Checkpoints(checkpoints) if isinstance(checkpoints, str | Path) else checkpoints
-    device = resolve_device(classifiers[0].settings.device)
-    held = _Held(inputs, device)
-    extra = clean or [None] * len(classifiers)
-    told = hooks or [None] * len(classifiers)
+    each = [sources] * len(estimators) if isinstance(sources, Mapping) else list(sources)
+    told = list(callbacks or [None] * len(estimators))
+    if not estimators or not len(estimators) == len(each) == len(told):
+        raise DataError("Give as many sources (and callbacks) as estimators, and at least one.")
+    device = resolve_device(estimators[0].settings.device)
     errors: dict[int, AccordError] = {}
-    others: list[int] = []
-    for part in _stacks_among(classifiers, inputs, labels):
-        try:
-            if len(part) < 2:
-                raise StackError("One run alone is no stack.")
-            _fit_stacked(part, classifiers, inputs, labels, extra, watch, held, told, fitted, errors, kept_in)
-            held.let_go(part)
-        except StackError:  # their training parts differ in what a stack must share
-            others += part
-    for part in batched(others, beside(device)):
-        runs = []
-        for k in part:
-            more = {"clean": extra[k], "watch": watch, "resident": held[k], "checkpoint": kept_in}
-            runs.append(classifiers[k].start(inputs[k], labels[k], **more))
+    party = _Party(estimators, each, told, device, cache or Cache(), checkpoint, judge)
 
-        def ended(k: int, history: list[EpochRecord], part: list[int] = part) -> None:
-            classifiers[part[k]].finish(history)
-            fitted(part[k])
-
-        def stopped(k: int, error: AccordError, part: list[int] = part) -> None:
-            errors[part[k]] = error
-
-        drive(runs, device, [told[k] for k in part], ended, stopped)
-        held.let_go(part)
-    if kept_in is not None and kept_in is not checkpoints:
-        kept_in.forget()
-    _tell(errors, failed)
-    return list(classifiers)
-
-
-class _Held:
-    """The inputs of runs, on the device while they are needed; those that are one object are held once."""
-
-    def __init__(self, inputs: Sequence[Any], device: torch.device) -> None:
-        self.device, self._keys = device, [id(X) for X in inputs]
-        self._waiting: dict[int, np.ndarray] = {}
-        self._there: dict[int, Tensor] = {}
-        self._wanted = Counter(self._keys)
-        for key, X in zip(self._keys, inputs, strict=True):
-            if key not in self._waiting:  # what cannot be used is refused before anything is trained
-                with refused(TABLE_ADVICE):
-                    self._waiting[key] = np.asarray(X, np.float32) if is_table(X) else as_images(X)
-
-    def __getitem__(self, run: int) -> Tensor:
-        key = self._keys[run]
-        if key not in self._there:
-            self._there[key] = on_device(self._waiting[key], self.device)
-        return self._there[key]
-
-    def bytes_of(self, runs: Sequence[int]) -> int:
-        """What the inputs of these runs take where they are not all one; else nothing more than they do anyway."""
-        distinct = {self._keys[run] for run in runs}
-        return sum(self._waiting[key].nbytes for key in distinct) if len(distinct) > 1 else 0
-
-    def let_go(self, runs: Sequence[int]) -> None:
-        for run in runs:
-            self._wanted[self._keys[run]] -= 1
-            if not self._wanted[self._keys[run]]:
-                self._waiting.pop(self._keys[run])
-                self._there.pop(self._keys[run], None)
-
-
-def _stacks_among(
-    classifiers: Sequence[Classifier], inputs: Sequence[Any], labels: Sequence[Any]
-) -> list[list[int]]:
-    """Those that can be trained as one, together; no more than there is memory for."""
-    parts: dict[Any, list[int]] = {}
-    for k, (clf, X) in enumerate(zip(classifiers, inputs, strict=True)):
-        words = stack_of(clf.settings, not is_table(X)) if isinstance(clf.model, str) else None
-        parts.setdefault((k,) if words is None else (words, np.shape(X)), []).append(k)
-    stacks = []
-    for part in parts.values():
-        shape, classes = np.shape(inputs[part[0]])[1:], len(np.unique(labels[part[0]]))
-        distinct = len({id(inputs[k]) for k in part}) > 1
-        examples = len(inputs[part[0]]) if distinct else 0
-        most = at_once(classifiers[part[0]].settings, shape, classes, examples) if len(part) > 1 else 1
-        stacks += batched(part, most)
-    return stacks
-
-
-def _tell(errors: dict[int, AccordError], failed: Failed | None) -> None:
-    for k, error in errors.items():
-        if failed is None:
-            raise error
-        failed(k, error)
-
-
-def _fit_stacked(
-    part: Sequence[int],
-    classifiers: Sequence[Classifier],
-    inputs: Sequence[Any],
-    labels: Sequence[Any],
-    clean: Sequence[tuple[Any, Any] | None],
-    watch: tuple[Any, Any] | None,
-    held: _Held,
-    hooks: Sequence[Hook | None],
-    fitted: Callable[[int], None],
-    errors: dict[int, AccordError],
-    checkpoints: Checkpoints | None,
-) -> None:
-    """Train those of one part as a stack; what went wrong with one of them goes into ``errors``."""
-    own, device = [classifiers[k] for k in part], held.device
-    if 2 * held.bytes_of(part) > SHARE * free_memory(device):
-        raise StackError("There is no room to lay the inputs of these runs end to end.")
-    taken = []
-    for clf, k in zip(own, part, strict=True):
-        seen = {"clean": clean[k], "watch": watch if k == part[0] else None, "resident": held[k]}
-        taken.append(clf.prepare(inputs[k], labels[k], **seen))
-    _refuse_apart(own, taken)
-    first, size = own[0].settings, len(own[0].classes_)
-    model = _stackable(first, not is_table(inputs[part[0]])) or "mlp"
-    sets = on_shared_inputs([one.data for one in taken] + [one.valid for one in taken if one.valid is not None])
-    runs = []
-    for place, (k, clf, one) in enumerate(zip(part, own, taken, strict=True)):
-        valid = None if one.valid is None else sets[len(taken) + place]
-        watched = taken[0].watched and replace(taken[0].watched, scaling=one.data.scaling)
-        runs.append(StackedRun(clf.settings.training_options(model), sets[place], valid, hooks[k], watched))
-    trusted = [one.trusted for one in taken if one.trusted is not None]
-    stacks: list[Stack] = []
-
-    def build(role: str, model: str | None = None) -> nn.Module:
-        stacks.append(stack([one.build(role, model) for one in taken]))
-        return stacks[-1]
-
-    settings = {
-        name: _per_run([float(getattr(c.settings, name)) for c in own], device) for name in ("c1", "c2", "alpha")
-    }
-    method = first.make_method(
-        size,
-        model,
-        StackedLabels(on_shared_inputs(trusted)) if trusted else None,
-        replace(first.denoising(size), **settings),
-        keep_last=watch is not None,
-    )
-    phases = method.phases(build)
-    changing = [value for value in settings.values() if isinstance(value, PerRun)]
-    known = [device.type, *(clf.settings.model_dump_json() for clf in own), *(clf.labels_ for clf in own)]
-    shared = [(inputs[k], one.inputs) for k, one in zip(part, taken, strict=True)]
-    others = [*(given for k in part for given in clean[k] or ()), *(watch or ())]
-    kept_in = checkpoint_of(checkpoints, *known, *once(shared + [(one, np.asarray(one)) for one in others]))
-    train_stacked(phases, stacks, changing, runs, Labels(), kept_in)
-    for place, (k, clf, run) in enumerate(zip(part, own, runs, strict=True)):
-        try:
-            if run.error is not None:
-                raise run.error
-            clf.finish(run.history, Trained.by(phases, run.watched, place))
+    def ended(k: int, error: AccordError | None) -> None:
+        if error is None:
             fitted(k)
-        except AccordError as error:  # the others are kept
+        else:
             errors[k] = error
 
+    alone = []
+    for group in party.stacks():
+        if len(group) < 2 or not party.fit_stack(group, ended):
+            alone += group
+    for group in batched(alone, SIDE_BY_SIDE if device.type == "cuda" else 1):
+        party.fit_alone(group, ended)
+    for k in sorted(errors):
+        if failed is None:
+            raise errors[k]
+        failed(k, errors[k])
+    return estimators
 
-def _per_run(values: list[float], device: torch.device) -> float | PerRun:
-    """One number where all are the same."""
-    return values[0] if len(set(values)) == 1 else PerRun(values, device)
+
+class _Party:
+    """Estimators that are fitted together."""
+
+    def __init__(
+        self,
+        estimators: Sequence[Estimator],
+        sources: Sequence[Source],
+        callbacks: Sequence[Callback | None],
+        device: torch.device,
+        cache: Cache,
+        checkpoint: CheckpointPath | None,
+        judge: bool,
+    ) -> None:
+        self.estimators, self.sources, self.callbacks = estimators, sources, callbacks
+        self.device, self.cache, self.checkpoint, self.judge = device, cache, checkpoint, judge
+
+    def stacks(self) -> list[list[int]]:
+        """Those that may be trained as one, no more than there is memory for; by index."""
+        if len(self.estimators) == 1:
+            return [[0]]
+        alike: dict[Any, list[int]] = {}
+        for k, one in enumerate(self.estimators):
+            key = stack_key(one)
+            alike.setdefault((k,) if key is None else key, []).append(k)
+        groups = []
+        for group in alike.values():
+            first = group[0]
+            room = together(self.estimators[first], self.sources[first], self.cache) if len(group) > 1 else 1
+            groups += batched(group, room)
+        return groups
+
+    def fit_stack(self, group: Sequence[int], ended: Callable[[int, AccordError | None], None]) -> bool:
+        """Fit those of a group as one stack; False where they differ in what a stack must share."""
+        try:
+            one = _Training(self, group)
+            drive([one.steps()], self.device, lambda _, error: one.end(error, ended))
+        except StackError:
+            return False
+        return True
+
+    def fit_alone(self, group: Sequence[int], ended: Callable[[int, AccordError | None], None]) -> None:
+        """Fit those of a group each by itself, next to one another."""
+        trainings = []
+        for k in group:
+            try:
+                trainings.append(_Training(self, [k]))
+            except AccordError as error:
+                if len(self.estimators) == 1:
+                    raise
+                ended(k, error)
+        drive([one.steps() for one in trainings], self.device, lambda n, error: trainings[n].end(error, ended))
 
 
-def _refuse_apart(classifiers: Sequence[Classifier], taken: Sequence[Prepared]) -> None:
-    """Runs with unlike numbers of examples, or who know different classes, are not one stack."""
-    size = classifiers[0].settings.batch_size
-    numbers = {(len(own.data), own.valid is None, own.trusted and len(own.trusted)) for own in taken}
-    classes = {tuple(clf.classes_) for clf in classifiers}
-    if len(numbers) > 1 or len(classes) > 1 or len(taken[0].data) < size:
-        raise StackError("The training parts of these runs differ in size or classes.")
-    if classifiers[0].settings.denoising(len(classifiers[0].classes_)).some_classes is not None:
-        raise StackError("With so many classes runs are not stacked.")
+class _Training:
+    """The training of one stack, of one estimator or several."""
+
+    def __init__(self, party: _Party, group: Sequence[int]) -> None:
+        self.party, self.group = party, list(group)
+        self.estimators = [party.estimators[k] for k in group]
+        self.prepared = [self._prepare(k) for k in group]
+        refuse_apart(self.prepared)
+        self.stacks: list[Stack] = []
+        self.architectures: dict[str, str] = {}
+        first = self.prepared[0]
+        self.values = self._values()
+        setup = self.estimators[0]._join(self.prepared)
+        method = self.estimators[0]._method(per_run=self.values, **setup)
+        self.phases: list[Phase] = method.phases(self._build)
+        identity = [party.device.type, *(one.settings.model_dump_json() for one in self.estimators)]
+        identity += list(once(pair for one in self.prepared for pair in one.identity))
+        self.checkpoint = checkpoint_of(party.checkpoint, *identity)
+        if self.checkpoint is not None and not self.checkpoint.optional:
+            require_disk(first.bytes_needed, self.checkpoint.path, "A checkpoint of this training")
+        self.removes = isinstance(party.checkpoint, str | Path)
+
+    def _prepare(self, k: int) -> Prepared:
+        prepared = self.party.estimators[k]._prepare(self.party.sources[k], self.party.device, self.party.cache)
+        prepared.run.callback = self.party.callbacks[k]
+        return prepared
+
+    def _values(self) -> dict[str, PerRun]:
+        """Numbers that differ between the runs."""
+        names = self.estimators[0].settings.method_class.may_differ if len(self.group) > 1 else ()
+        values = {}
+        for name in sorted(names):
+            each = [one.settings for one in self.estimators]
+            if all(hasattr(one, name) for one in each):
+                own = [one.method_class.resolve(one, name) for one in each]
+                if len(set(own)) > 1:
+                    values[name] = PerRun([float(value) for value in own], self.party.device)
+        return values
+
+    def _build(self, role: str, architecture: Any = None) -> nn.Module:
+        try:
+            made = stack([one.build(role, architecture) for one in self.prepared])
+        except SettingError as error:
+            raise StackError(str(error)) if len(self.group) > 1 else error from error
+        chosen = self.prepared[0].architecture if architecture is None else architecture
+        self.architectures[role] = chosen if isinstance(chosen, str) else CUSTOM
+        self.stacks.append(made)
+        return made
+
+    def steps(self) -> Iterator[None]:
+        runs = [one.run for one in self.prepared]
+        return training(self.phases, self.stacks, list(self.values.values()), runs, self.checkpoint)
+
+    def end(self, error: AccordError | None, ended: Callable[[int, AccordError | None], None]) -> None:
+        """Hand every run what it has learnt."""
+        failed = error
+        for place, (k, estimator, prepared) in enumerate(
+            zip(self.group, self.estimators, self.prepared, strict=True)
+        ):
+            own = error or prepared.run.error
+            if own is None:
+                try:
+                    estimator._finish(self._trained(place), self.party.judge)
+                except AccordError as reason:  # the others are kept
+                    own = reason
+            failed = failed or own
+            ended(k, own)
+        if failed is None and self.checkpoint is not None and self.removes:
+            self.checkpoint.remove()
+
+    def _trained(self, place: int) -> Trained:
+        def own(network: Any) -> nn.Module:
+            return network.networks[place]
+
+        kept = {role: own(phase.networks[role]) for phase in self.phases for role in phase.kept}
+        last = {role: own(one) for phase in self.phases for role, one in phase.last.items()}
+        return Trained(self.prepared[place].run.history, kept, last, self.architectures)
+
+
+def refuse_apart(prepared: Sequence[Prepared]) -> None:
+    """Runs that differ in what a stack must share."""
+    first = prepared[0].same
+    for one in prepared[1:]:
+        for name, value in one.same.items():
+            if value != first[name]:
+                raise StackError(f"The runs of a stack must have the same {name}.")
+
+
+def stack_key(estimator: Estimator) -> str | None:
+    """Words that runs share which may be trained as one stack; None where they are not stacked."""
+    settings = estimator.settings
+    method = settings.method_class
+    if not method.stackable or not estimator._stackable(settings):
+        return None
+    differ = {*settings.may_differ, *method.may_differ} & set(type(settings).model_fields)
+    if any(isinstance(getattr(settings, name), tuple) for name in differ):
+        return None
+    return json.dumps(settings.model_dump(exclude=differ), sort_keys=True, default=str)
+
+
+def together(estimator: Estimator, source: Source, cache: Cache | None = None) -> int:
+    """How many runs like this one are best trained together: as a stack, or next to one another."""
+    device = resolve_device(estimator.settings.device)
+    beside = SIDE_BY_SIDE if device.type == "cuda" else 1
+    if stack_key(estimator) is None:
+        return beside
+    room = estimator._room(source, device, cache or Cache())
+    return room if room > 1 else beside
+
+
+def room_for(need: float, most: int, device: torch.device) -> int:
+    """How many runs of this need fit into the free memory, at most so many."""
+    return int(max(1, min(most, SHARE * free_memory(device) // max(1.0, need))))
+
+
+def batched(jobs: Sequence[T], most: int) -> list[list[T]]:
+    """At most so many at a time, and as evenly as may be: one left over would train alone."""
+    count = -(-len(jobs) // most)
+    bounds = [k * len(jobs) // count for k in range(count + 1)] if count else []
+    return [list(jobs[a:b]) for a, b in pairwise(bounds)]
+
+
+def once(arrays: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
+    """The arrays of (whose it is, array); where whose it is came before, its number instead."""
+    seen: dict[int, int] = {}
+    for owner, array in arrays:
+        array = array if isinstance(array, np.ndarray) else str(array)
+        yield seen.get(id(owner), array)
+        seen.setdefault(id(owner), len(seen))
+
+
+__all__ = ["StackError", "batched", "fit_together", "stack_key", "together"]

@@ -46,16 +46,16 @@ def measure_ranking(
     seen: Interactions,
     training: Interactions,
     ks: Sequence[int],
-    strangers: bool,
+    unknown_users: bool,
 ) -> Ranked:
     """Metrics over the users of the truth.
 
-    With ``strangers``, users unknown to the model stay in, with row numbers after those of the known, and the
+    With ``unknown_users``, users unknown to the model stay in, with row numbers after those of the known, and the
     scorer must rank for them; without, they are left out. Unknown items stay in as misses.
     """
     users = truth.users.copy()
     names = user_ids.values
-    if strangers and (users < 0).any():
+    if unknown_users and (users < 0).any():
         codes, ids = encode(
             truth.table[truth.columns.user].filter(pa.array(users < 0)), "user", "the truth", "user"
         )

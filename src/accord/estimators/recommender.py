@@ -2,65 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 import torch
 from torch import Tensor, nn
 
+from accord.batches.clicks import ClickFeed, RowCuts, positives
 from accord.data.clicks import Clicks, load_clicks, match_pairs
-from accord.data.interactions import Interactions, PairBatch
-from accord.data.splits import holdout_mask
+from accord.data.interactions import NO_NEGATIVE, Interactions
 from accord.errors import AccordError, DataError, SettingError
-from accord.estimators import recommender_folder
+from accord.estimators import recommender_folder, run_folder
+from accord.estimators.base import CUSTOM, Cache, Estimator, Prepared, Trained
 from accord.estimators.issues import flag_share, worst_first
-from accord.estimators.limits import require_disk, require_memory
-from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
-from accord.estimators.parts import (
+from accord.estimators.limits import require_memory
+from accord.estimators.log_split import (
     SEEN,
     TRAIN,
     VALID,
-    VALID_FILE,
+    SplitLog,
     by_popularity,
     over_pairs,
+    split_log,
     whole_k,
     with_popularity_for_cold_users,
-    with_seen,
-    with_validation,
 )
-from accord.estimators.refit import all_or_nothing
-from accord.estimators.settings import RecommenderSettings, make_settings, with_settings_in_signature
-from accord.evaluation import RankingTask, mean_metrics
+from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
+from accord.estimators.settings import require
+from accord.evaluation import RankingTask
 from accord.evaluation.ranking import BLOCK, Scorer
-from accord.models import ModelFactory, PairModel, recommender_factory
-from accord.training import (
-    EpochRecord,
-    Hook,
-    Validate,
-    Where,
-    checkpoint_of,
-    computes_here,
-    resolve_device,
-    seeded,
-    stream,
-    train,
-)
-
-
-def _metrics_on(task: RankingTask | None) -> Validate | None:
-    return None if task is None else lambda net: mean_metrics(net.scores, task, [20])  # pyright: ignore
-
+from accord.models import NOISE_MODELS, ModelFactory, model_of, models_of, recommender_factory
+from accord.models.recommenders import PairModel
+from accord.models.stack import stack_kind
+from accord.optim import MANY_ROWS
+from accord.training import Callback, CheckpointPath, Run, seeded, stream
 
 NON_CLICKS = 100_000
 """Non-clicks whose mean quality is the threshold for flagging clicks."""
+MOST = {"cpu": 16, "cuda": 256}
+"""Most runs of a stack: beyond them nothing is gained."""
 
 
-@with_settings_in_signature(RecommenderSettings)
-class Recommender:
+class Recommender(Estimator):
     """Learns preferences from clicks that cannot all be trusted.
 
     >>> rec = Recommender(model="gmf", method="deca-p", epochs=1, seed=0)
@@ -69,12 +55,30 @@ class Recommender:
     ['user', 'rank', 'item', 'score']
     """
 
-    def __init__(self, model: str | ModelFactory = "gmf", method: str = "deca-p", **settings: Any) -> None:
-        self._factory = model if callable(model) else None
-        name = "custom" if callable(model) else model
-        self.settings: RecommenderSettings = make_settings({"model": name, "method": method, **settings})
-        if self.settings.model == "custom" and self._factory is None:
+    kind = "recommender"
+    task = "clicks"
+    metric = "ndcg@20"
+
+    def __init__(self, model: str | ModelFactory = "gmf", method: Any = "deca-p", **settings: Any) -> None:
+        self._factory = None if isinstance(model, str) else model
+        name, settings = self._named_method(method, settings)
+        chosen = model if isinstance(model, str) else CUSTOM
+        self._settings = self.check_settings({"model": chosen, "method": name, **settings})
+        if chosen == CUSTOM and self._factory is None:
             raise SettingError("Model 'custom' needs the model itself: pass Recommender(model=factory).")
+
+    @property
+    def settings(self) -> Any:
+        return self._settings
+
+    @classmethod
+    def check_settings(cls, values: dict[str, Any]) -> Any:
+        settings = super().check_settings(values)
+        if settings.model != CUSTOM:
+            require("model", settings.model, models_of(cls.task))
+        require("auxiliary", settings.auxiliary, models_of(cls.task))
+        require("noise_model", settings.noise_model, list(NOISE_MODELS))
+        return settings
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -88,109 +92,118 @@ class Recommender:
         valid: Any = None,
         known: Any = None,
         seen: Any = None,
-        watch: Any = None,
-        hook: Hook | None = None,
-        checkpoint: Where | None = None,
+        eval_set: Any = None,
+        callback: Callback | None = None,
+        checkpoint: CheckpointPath | None = None,
     ) -> Self:
         """Train on a log: a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix.
 
-        A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the
-        rest. Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never
-        recommended. ``watch`` are pairs whose metrics are written into the history and decide nothing. ``hook`` is
-        told of the progress. ``checkpoint`` is a file in which the training is written down now and then; where
-        it is there already, the training goes on from it, and when all is done it is removed.
+        A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the rest.
+        Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never recommended.
+        ``eval_set`` holds pairs whose metrics are written into the history and decide nothing. ``callback`` is told
+        of the progress. ``checkpoint`` is a file in which the training is saved now and then; where it is there
+        already, the training is resumed from it, and when all is done it is removed.
         """
-        with all_or_nothing(self):
-            clicks = load_clicks(log, user=user, item=item, time=time, known=known)
-            pa.default_memory_pool().release_unused()
-            self._take_log(clicks, valid, seen)
-            self.__dict__.pop("_cache", None)
-            device = resolve_device(self.settings.device)
-            need = self.settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
-            advice = "use fewer dims, a smaller batch size, or a machine with more"
-            require_memory(need, device, "Training this log", advice)
-            training = self._interactions(self.part_ == TRAIN, device)
-            task, watched = self._validation_task(training), self._watched_task(watch, training)
-            kept_in = checkpoint_of(
-                checkpoint,
-                device.type,
-                self.settings.model_dump_json(),
-                self.clicks_.keys,
-                self.part_,
-                len(self.user_ids_),
-            )
-            if kept_in is not None and not kept_in.optional:
-                require_disk(need, kept_in.path, "A checkpoint of this training")
-            phases = self.settings.make_method().phases(lambda role, model=None: self._build(role, model, training))
-            self.history_: list[EpochRecord] = train(
-                phases,
-                training,
-                self.settings.training_options(len(self.user_ids_)),
-                _metrics_on(task),
-                hook,
-                _metrics_on(watched),
-                kept_in,
-            )
-            kept = {role: phase.networks[role] for phase in phases for role in phase.kept}
-            self.networks_ = {role: net for role, net in kept.items() if role != "prior"}
-            self._judge_clicks()
-            self._move("cpu")
-            if kept_in is not None and isinstance(checkpoint, str | Path):
-                kept_in.remove()
-        return self
+        source = {"log": log, "user": user, "item": item, "time": time, "valid": valid, "known": known}
+        return self._fit({**source, "seen": seen, "eval_set": eval_set}, callback, checkpoint)
 
-    def _take_log(self, clicks: Clicks, valid: Any, seen: Any) -> None:
-        if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
-            raise DataError(
-                f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
-                "a recommender needs at least two of each."
-            )
+    def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
+        split = self._split(source, cache)
+        self._take(split)
         settings = self.settings
-        self.columns_, self.user_ids_, self.item_ids_ = clicks.columns, clicks.user_ids, clicks.item_ids
-        part = np.zeros(len(clicks), np.int8)
-        self.notes_: dict[str, Any] = {"clicks": len(clicks), "merged": clicks.merged}
-        if valid is None:
-            by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
-            part[holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)] = VALID
-            self.notes_["split"] = "each user's latest clicks" if by_time else "random clicks"
-        else:
-            clicks, part = with_validation(clicks, part, valid, self.notes_)
-        if seen is not None:
-            clicks, part = with_seen(clicks, part, seen)
-        self.clicks_, self.part_ = clicks, part
-        self.notes_ |= {
-            "users": len(self.user_ids_),
-            "items": len(self.item_ids_),
-            "train": int((part == TRAIN).sum()),
-            "valid": int(((part == VALID) | (part == VALID_FILE)).sum()),
+        need = settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
+        advice = "use fewer dims, a smaller batch size, or a machine with more"
+        require_memory(need, device, "Training this log", advice)
+        rows = np.packbits(self.part_ == TRAIN).tobytes()
+        made = cache.get(("train", rows, str(device)), [split.clicks], lambda: self._interactions(TRAIN, device))
+        drawn = settings.seed if split.held_users > settings.valid_users else None  # which are ranked is drawn
+        key = ("valid", rows, settings.valid_users, drawn, settings.cold_users)
+        valid = cache.get(key, [split.clicks], lambda: self._validation_task(made))
+        watched = source.get("eval_set")
+        key = ("eval_set", rows, settings.valid_users, settings.cold_users)
+        eval_set = cache.get(key, [split.clicks, watched], lambda: self._eval_task(watched, made))
+        capture = stack_kind(type_of(settings.model)) is not None
+        options = settings.training_options(len(self.user_ids_), capture)
+        return Prepared(
+            Run(options, made, ClickFeed, valid, eval_set),
+            lambda role, architecture=None: self._build(role, architecture, made),
+            settings.model if self._factory is None else CUSTOM,
+            [(split.clicks, split.clicks.keys), (split.part, split.part), (split.user_ids, len(split.user_ids))],
+            self._shared_by_stack(made, split),
+            bytes_needed=need,
+        )
+
+    def _split(self, source: Mapping[str, Any], cache: Cache) -> SplitLog:
+        """The log, read and divided; once for all that divide it alike."""
+        log, known = source["log"], source.get("known")
+        columns = {name: source.get(name) for name in ("user", "item", "time")}
+        clicks = cache.get(
+            ("log", *columns.items()), [log, known], lambda: load_clicks(log, known=known, **columns)
+        )
+        settings, valid, seen = self.settings, source.get("valid"), source.get("seen")
+        drawn = (settings.seed, settings.valid_share, settings.split) if valid is None else ()
+        return cache.get(("split", *drawn), [clicks, valid, seen], lambda: split_log(clicks, valid, seen, settings))
+
+    def _take(self, split: SplitLog) -> None:
+        self.columns_, self.user_ids_, self.item_ids_ = split.clicks.columns, split.user_ids, split.item_ids
+        self.clicks_, self.part_, self.notes_ = split.clicks, split.part, dict(split.notes)
+        self.__dict__.pop("_cache", None)
+
+    def _shared_by_stack(self, data: Interactions, split: SplitLog) -> dict[str, Any]:
+        """What the runs of a stack must have in common."""
+        settings = self.settings
+        architectures = {settings.model, settings.auxiliary, settings.noise_model}
+        same: dict[str, Any] = {
+            "numbers of training clicks, users and items": (data.drawn_in_an_epoch, data.n_users, data.n_items),
+            "tables, which are too large to be updated whole; give updates=dense": self._by_rows(
+                split, data.device
+            ),
         }
+        if "cdae" in architectures:  # passes of one length
+            cuts = RowCuts.of(data, settings.batch_size)
+            same["number of batches"] = (cuts.batches, None if cuts.even else id(self))
+        if "lightgcn" in architectures:
+            same["graph"] = id(data)
+        return same
 
-    def _share_log(self, other: Recommender) -> None:
-        """Take in what another has read and divided."""
-        self.columns_, self.user_ids_, self.item_ids_ = other.columns_, other.user_ids_, other.item_ids_
-        self.clicks_, self.part_, self.notes_ = other.clicks_, other.part_, dict(other.notes_)
+    def _by_rows(self, split: SplitLog, device: torch.device) -> Any:
+        """Something of its own where the run would update its tables by rows, which a stack does not."""
+        settings, rows = self.settings, max(len(split.user_ids), len(split.item_ids))
+        if device.type != "cpu" or settings.updates == "dense":
+            return None
+        large = settings.updates == "rows" or rows > MANY_ROWS * settings.batch_size
+        return id(self) if large else None
 
-    def _interactions(self, rows: np.ndarray, device: torch.device | str = "cpu") -> Interactions:
-        clicks = self.clicks_
+    def _stackable(self, settings: Any) -> bool:
+        return self._factory is None and stack_kind(type_of(settings.model)) is not None
+
+    def _join(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
+        if not all(one.run.data.drawn_in_an_epoch for one in prepared):
+            raise DataError(NO_NEGATIVE)
+        return {}
+
+    def _room(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> int:
+        from accord.estimators.fitting import room_for
+
+        split = self._split(source, cache)
+        if self._by_rows(split, device) is not None:
+            return 1
+        need = self.settings.memory_need(len(split.user_ids), len(split.item_ids), self.settings.batch_size)
+        return room_for(need, MOST[device.type], device)
+
+    def _interactions(self, part: int | np.ndarray, device: torch.device | str = "cpu") -> Interactions:
+        clicks, rows = self.clicks_, self.part_ == part if isinstance(part, int) else part
         users, items = clicks.users[rows], clicks.items[rows]
         return Interactions.from_pairs(users, items, len(self.user_ids_), len(self.item_ids_), device)
 
     def _validation_task(self, training: Interactions) -> RankingTask | None:
-        held = (self.part_ == VALID) | (self.part_ == VALID_FILE)
+        held = (self.part_ != TRAIN) & (self.part_ != SEEN)
         if not held.any():
             return None
-        masked = (
-            [training]
-            if (self.part_ < SEEN).all()
-            else [training, self._interactions(self.part_ == SEEN, training.device)]
-        )
-        task = RankingTask.from_pairs(
-            self.clicks_.users[held],
-            self.clicks_.items[held],
-            masked,
-            max_users=self.settings.valid_users,
-            seed=self.settings.seed,
-        )
+        seen = [] if (self.part_ < SEEN).all() else [self._interactions(SEEN, training.device)]
+        users, items, settings = self.clicks_.users[held], self.clicks_.items[held], self.settings
+        masked = [training, *seen]
+        task = RankingTask.from_pairs(users, items, masked, max_users=settings.valid_users, seed=settings.seed)
         task = self._as_served(task, training)
         if not len(task.users):
             raise DataError("No user of the validation clicks has a training click, so that they decide nothing.")
@@ -202,24 +215,28 @@ class Recommender:
             return task
         return task.with_settled(training.degrees[task.users] == 0, by_popularity(training))
 
-    def _watched_task(self, watch: Any, training: Interactions) -> RankingTask | None:
+    def _eval_task(self, eval_set: Any, training: Interactions) -> RankingTask | None:
         """Pairs to rank high, among all that the log does not hold."""
-        if watch is None:
+        if eval_set is None:
             return None
-        pairs = match_pairs(watch, self.user_ids_, self.item_ids_, self.columns_)
+        pairs = match_pairs(eval_set, self.user_ids_, self.item_ids_, self.columns_)
         seen = [training, self._interactions(self.part_ != TRAIN, training.device)]
         users, items = pairs.users[pairs.known], pairs.items[pairs.known]
         if not len(users):
-            raise DataError("No pair to watch has a known user and item; are these the same ids as in the log?")
+            raise DataError(
+                "No pair of the eval_set has a known user and item; are these the same ids as in the log?"
+            )
         task = RankingTask.from_pairs(users, items, seen, max_users=self.settings.valid_users)
         return self._as_served(task, training)
 
-    def _build(self, role: str, model: str | None, training: Interactions) -> nn.Module:
+    def _build(self, role: str, architecture: Any, training: Interactions) -> nn.Module:
         """The network of a role, seeded for that role alone, on the device of the training clicks."""
-        chosen = model or self._factory or self.settings.model
+        chosen = architecture or self._factory or self.settings.model
+        if chosen == CUSTOM:
+            chosen = self._factory
         settings = self.settings
         factory = recommender_factory(
-            chosen, dims=settings.dims, item_bias=settings.item_bias, spread=settings.spread
+            chosen, dims=settings.dims, item_bias=settings.item_bias, init_std=settings.init_std
         )
         with seeded(settings.seed, "network", role):
             network = factory(len(self.user_ids_), len(self.item_ids_))
@@ -233,15 +250,23 @@ class Recommender:
             network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
         return network
 
+    def _finish(self, trained: Trained, judge: bool) -> None:
+        self.history_, self.architectures_ = trained.history, trained.architectures
+        self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
+        if judge:
+            self._judge_clicks()
+        self._move("cpu")
+
     # -- noise -----------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def _judge_clicks(self) -> None:
-        method, device = self.settings.make_method(), self._device
-        one = torch.ones(1, device=device)
+        method, device = self._method(), self._networks_device
 
         def quality(users: Tensor, items: Tensor) -> Tensor:
-            return method.label_quality(self.networks_, PairBatch(users.to(device), items.to(device), one)).cpu()
+            return (
+                method.label_quality(self.networks_, positives(users.to(device), items.to(device))).flatten().cpu()
+            )
 
         self.quality_ = over_pairs(quality, self.clicks_.users, self.clicks_.items)
         own = self.quality_[self.part_ == TRAIN]
@@ -254,8 +279,8 @@ class Recommender:
     def find_label_issues(self, share: float | None = None) -> pa.Table:
         """Every click of the log, worst first: user, item, label_quality (1 = clean) and is_label_issue.
 
-        A click is an issue when its quality is below the mean quality of items that its like never clicked
-        (the rule of confident learning); ``share`` flags that share of the log instead.
+        A click is an issue when its quality is below the mean quality of non-clicks drawn for the same users (the
+        rule of confident learning); ``share`` flags that share of the log instead.
         """
         self._require_fit()
         pairs, quality, flagged = self._judged(share)
@@ -298,7 +323,7 @@ class Recommender:
         seen = self._seen() if exclude_seen else None
         blocks = torch.from_numpy(codes).split(max(1, BLOCK // len(self.item_ids_)))
         scorer = self._scorer(self._training())
-        parts = [self._top(scorer, block, k, seen, allowed) for block in blocks]
+        parts = [_top(scorer, block, k, seen, allowed) for block in blocks]
         row, rank, item, score = (torch.cat([part[n] for part in parts]).numpy() for n in range(4))
         offsets = np.repeat(np.cumsum([0] + [len(b) for b in blocks[:-1]]), [len(p[0]) for p in parts])
         return pa.table(
@@ -315,20 +340,6 @@ class Recommender:
         if self.settings.cold_users == "model":
             return self._target.scores
         return with_popularity_for_cold_users(self._target.scores, training)
-
-    def _top(
-        self, scorer: Scorer, users: Tensor, k: int, seen: Interactions | None, allowed: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        scores = scorer(users)
-        if seen is not None:
-            seen.mask_seen(scores, users)
-        if allowed is not None:
-            forbidden = torch.ones(scores.shape[1], dtype=torch.bool)
-            forbidden[allowed] = False
-            scores.masked_fill_(forbidden, -torch.inf)
-        top = scores.topk(min(k, scores.shape[1]))
-        row, rank = (top.values > -torch.inf).nonzero(as_tuple=True)
-        return row, rank, top.indices[row, rank], top.values[row, rank]
 
     @torch.no_grad()
     def predict(self, users: Any, items: Any) -> np.ndarray:
@@ -349,7 +360,7 @@ class Recommender:
         codes = self.item_ids_.require(items)
         if not hasattr(self._target, "item_vectors"):
             raise AccordError("This model has no item vectors: give it a method item_vectors().")
-        vectors = nn.functional.normalize(self._target.item_vectors(), dim=1)  # pyright: ignore
+        vectors = nn.functional.normalize(self._target.item_vectors(), dim=1)
         own = torch.from_numpy(codes)
         scores = vectors[own] @ vectors.T
         scores[torch.arange(len(own)), own] = -torch.inf
@@ -381,9 +392,11 @@ class Recommender:
         if not depths:
             raise SettingError("No k was given; ask for the metrics of at least one length of list.")
         pairs = match_pairs(truth, self.user_ids_, self.item_ids_, self.columns_, **columns)
-        strangers = self.settings.cold_users == "popularity"
-        seen, training = self._seen().to(self._device), self._training().to(self._device)
-        return measure_ranking(self._scorer(training), pairs, self.user_ids_, seen, training, depths, strangers)
+        unknown_users = self.settings.cold_users == "popularity"
+        device = self._networks_device
+        seen, training = self._seen().to(device), self._training().to(device)
+        scorer = self._scorer(training)
+        return measure_ranking(scorer, pairs, self.user_ids_, seen, training, depths, unknown_users)
 
     def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
         """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
@@ -393,30 +406,31 @@ class Recommender:
 
     # -- keeping ---------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path, *, overwrite: bool = True, also: Callable[[Path], None] | None = None) -> None:
-        """Write the run folder, whole or not at all; ``also`` may add files before it appears."""
-        self._require_fit()
-        recommender_folder.save(self, Path(path), overwrite=overwrite, also=also)
-
     @classmethod
     def load(cls, path: str | Path, model: ModelFactory | None = None) -> Self:
         """Read a run folder; a run of your own model needs ``model``, its factory."""
-        return recommender_folder.load(cls, Path(path), model)
+
+        def make(settings: dict[str, Any]) -> Self:
+            own = model if settings["model"] == CUSTOM and model is not None else settings["model"]
+            return cls(**{**settings, "model": own})
+
+        return run_folder.load(Path(path), cls.kind, model is not None, make)
+
+    def _save_files(self, draft: Path) -> dict[str, Any]:
+        return recommender_folder.save_files(self, draft)
+
+    def _check_loaded(self, run: Path) -> None:
+        if not isinstance(self._target, PairModel):
+            raise DataError(f"'{run}' names no network that answers; the folder is damaged, fit it again.")
+
+    def _load_files(self, run: Path, config: dict[str, Any]) -> Callable[..., nn.Module]:
+        recommender_folder.load_files(self, run, config)
+        training = self._training()
+        return lambda role, architecture: self._build(role, architecture, training)
 
     @property
     def metrics_(self) -> dict[str, Any]:
-        """Noisy validation metrics of the epoch that was kept, for each phase, and the noise that was found."""
         return recommender_folder.metrics_of(self)
-
-    @property
-    def _target(self) -> Any:
-        computes_here()
-        return self.settings.make_method().target(self.networks_)
-
-    @property
-    def _device(self) -> torch.device:
-        tensors = (t for net in self.networks_.values() for t in (*net.parameters(), *net.buffers()))
-        return next(tensors, torch.empty(0)).device
 
     def _move(self, device: torch.device | str) -> None:
         """Take the networks to a device; between calls they are on the CPU, where several threads may use them."""
@@ -427,7 +441,7 @@ class Recommender:
         return self._cached("seen", lambda: self._interactions(np.ones(len(self.clicks_), bool)))
 
     def _training(self) -> Interactions:
-        return self._cached("training", lambda: self._interactions(self.part_ == TRAIN))
+        return self._cached("training", lambda: self._interactions(TRAIN))
 
     def _cached(self, name: str, make: Callable[[], Interactions]) -> Interactions:
         cache: dict[str, Interactions] = self.__dict__.setdefault("_cache", {})
@@ -435,13 +449,26 @@ class Recommender:
             cache[name] = make()
         return cache[name]
 
-    def _require_fit(self) -> None:
-        if not hasattr(self, "networks_"):
-            raise AccordError("This recommender is not trained yet; call fit first.")
-
     def __repr__(self) -> str:
-        changed = {
-            k: v for k, v in self.settings.model_dump().items() if v != RecommenderSettings.model_fields[k].default
-        }
-        shown = {"model": self.settings.model, "method": self.settings.method} | changed
+        shown = {"model": self.settings.model, "method": self.settings.method} | self.changed_settings()
         return f"Recommender({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+def type_of(model: str) -> Any:
+    """The class of a named model; nothing for a model of the person's own."""
+    return None if model == CUSTOM else model_of(model, "clicks")
+
+
+def _top(
+    scorer: Scorer, users: Tensor, k: int, seen: Interactions | None, allowed: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    scores = scorer(users)
+    if seen is not None:
+        seen.mask_seen(scores, users)
+    if allowed is not None:
+        forbidden = torch.ones(scores.shape[1], dtype=torch.bool)
+        forbidden[allowed] = False
+        scores.masked_fill_(forbidden, -torch.inf)
+    top = scores.topk(min(k, scores.shape[1]))
+    row, rank = (top.values > -torch.inf).nonzero(as_tuple=True)
+    return row, rank, top.indices[row, rank], top.values[row, rank]

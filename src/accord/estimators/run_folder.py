@@ -5,24 +5,31 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+import accord
 from accord.data.ids import Ids
 from accord.data.reading import Columns, read_parquet_file
 from accord.errors import AccordError, DataError, first_line
 from accord.files import behind_links, clear_dead, standing, whole_folder, write_whole
 
-FORMAT = 1
+SCHEMA_VERSION = 2
+"""Of what is written; version 0.1 wrote 1, which is still read."""
+if TYPE_CHECKING:
+    from accord.estimators.base import Estimator
+
+E = TypeVar("E", bound="Estimator")
 KINDS = ("recommender", "classifier", "simulation")
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
@@ -98,6 +105,68 @@ def damage_named(run: Path, *, own_model: bool) -> Iterator[None]:
         raise DataError(f"'{run}' is damaged ({first_line(error)}); fit it again.") from error
 
 
+def save(estimator: Estimator, path: Path, *, overwrite: bool, also: Callable[[Path], None] | None) -> None:
+    """A trained estimator as a run folder, whole or not at all."""
+    with new_folder(path, estimator.kind, overwrite=overwrite) as draft:
+        own = estimator._save_files(draft)
+        config = {
+            "format": SCHEMA_VERSION,
+            "kind": estimator.kind,
+            "accord": accord.__version__,
+            "torch": torch.__version__,
+            "settings": estimator.settings.model_dump(),
+            "networks": {role: estimator.architectures_[role] for role in estimator.networks_},
+        }
+        write_json(draft / CONFIG, config | own)
+        write_weights(draft / WEIGHTS, estimator.networks_)
+        write_lines(draft / HISTORY, estimator.history_)
+        write_json(draft / METRICS, estimator.metrics_)
+        if also is not None:
+            also(draft)
+
+
+def load(run: Path, kind: str, own_model: bool, make: Callable[[dict[str, Any]], E]) -> E:
+    """An estimator as it was saved; ``make`` builds it from its settings."""
+    run = standing(run)
+    config = read_config(run, kind)
+    with damage_named(run, own_model=own_model):
+        settings = dict(config["settings"])
+        if config["format"] == 1:
+            settings = _renamed(settings)
+        if settings["model"] == "custom" and not own_model:
+            words = "holds a model of your own; pass it: load(path, model=…) as it was given to the estimator"
+            raise DataError(f"'{run}' {words}.")
+        estimator = make(settings)
+        build = estimator._load_files(run, config)
+        roles = config["networks"]
+        if not isinstance(roles, dict):
+            roles = {role: _architecture_of(role, settings, config) for role in roles}
+        estimator.architectures_ = {str(role): str(name) for role, name in roles.items()}
+        estimator.networks_ = {role: build(role, name) for role, name in estimator.architectures_.items()}
+        read_weights(run / WEIGHTS, estimator.networks_)
+        for network in estimator.networks_.values():
+            network.requires_grad_(False).eval()
+        estimator.history_ = read_history(run / HISTORY, estimator.metric)
+        estimator._check_loaded(run)
+    return estimator
+
+
+def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of version 0.1 under their present names."""
+    names = {"spread": "init_std"}
+    return {names.get(name, name): value for name, value in settings.items()}
+
+
+def _architecture_of(role: str, settings: dict[str, Any], config: dict[str, Any]) -> str:
+    """The architecture of a role in a run of version 0.1, which did not say it."""
+    if role in ("noise_dp", "noise_dn"):
+        return settings["noise_model"]
+    named = {"noise": "noise-model", "weight": "weight-net"}
+    if settings["method"] == "popularity":
+        return "popularity"
+    return named.get(role) or config.get("model") or settings["model"]
+
+
 def write_json(path: Path, value: Any) -> None:
     write_whole(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -115,8 +184,10 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     found = kind_of(folder)
     if found not in (None, kind):
         raise DataError(f"'{folder}' holds a {found}, not a {kind}; name another folder.")
-    if not isinstance(config, dict) or config.get("format") != FORMAT or config.get("kind") != kind:
-        raise DataError(f"'{folder / CONFIG}' is not a {kind} of format {FORMAT}; fit it again with this version.")
+    known = isinstance(config, dict) and config.get("format") in (1, SCHEMA_VERSION)
+    if not known or config.get("kind") != kind:
+        words = f"is not a {kind} of format {SCHEMA_VERSION}"
+        raise DataError(f"'{folder / CONFIG}' {words}; fit it again with this version.")
     return config
 
 

@@ -1,21 +1,43 @@
-"""Every setting of the recommender, with its meaning, default and range."""
+"""Settings of the estimators: those of a task, composed with those of all its methods."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from accord.errors import SettingError, nearest
-from accord.methods import CONSTANTS, METHODS, Denoising, Method, make_method
-from accord.methods.denoising import SubTasks
-from accord.models import NOISE_MODELS, RECOMMENDERS
-from accord.training import TrainingOptions, Updates
+from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
+from accord.optim import Updates
+from accord.training import TrainingOptions
 
-T = TypeVar("T")
 S = TypeVar("S", bound=BaseModel)
+
+
+class TaskSettings(BaseModel):
+    """What every task has."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
+    task: ClassVar[str] = ""
+    common_space: ClassVar[Space] = {}
+    """What is searched for every method."""
+    may_differ: ClassVar[frozenset[str]] = frozenset()
+    """Settings in which the runs of a stack may differ, besides those of the method."""
+
+    model: str
+    method: str
+    epochs: int
+    batch_size: int
+    seed: int = Field(default=0, ge=0)
+    """One number from which every random stream is derived."""
+    device: str = "auto"
+    """auto, cpu or cuda."""
+
+    @property
+    def method_class(self) -> type[Method]:
+        return method_of(self.method, self.task)
 
 
 RATE_AND_L2 = {"": (3e-3, 0.06), "lightgcn": (1e-2, 1e-3)}
@@ -23,10 +45,15 @@ RATE_AND_L2 = {"": (3e-3, 0.06), "lightgcn": (1e-2, 1e-3)}
 vectors, so they must be free to grow."""
 
 
-class RecommenderSettings(BaseModel):
+class ClickSettings(TaskSettings):
     """Keywords of `Recommender`, and the names that ``--set`` takes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
+    task: ClassVar[str] = "clicks"
+    common_space: ClassVar[Space] = {
+        "learning_rate": (1e-3, 3e-3, 1e-2),
+        "l2": (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0),
+    }
+    may_differ: ClassVar[frozenset[str]] = frozenset({"seed", "learning_rate", "l2"})
 
     model: str = "gmf"
     """The target model: mf, gmf, neumf, cdae or lightgcn; in Python also any callable (users, items) -> module."""
@@ -36,7 +63,7 @@ class RecommenderSettings(BaseModel):
     """Length of user and item vectors; by default 32, and 64 for lightgcn."""
     item_bias: bool = True
     """Give every item an offset of its own (the paper's models have none)."""
-    spread: float = Field(default=0.1, gt=0)
+    init_std: float = Field(default=0.1, gt=0)
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
     epochs: int = Field(default=100, ge=1)
     """Most epochs of a phase."""
@@ -52,24 +79,6 @@ class RecommenderSettings(BaseModel):
     """The paper's λ, divided by the number of users before use; by default 0.06, and 0.001 for lightgcn."""
     updates: Updates = "auto"
     """Adam's updates: dense (the paper's), by the rows a batch touched, or by rows for large tables alone."""
-    c0: float | None = Field(default=None, ge=0)
-    """How sure a click is a true like (the paper searches 1 to 1000); by default 10 for deca, 1 for deca-p."""
-    c1: float | None = Field(default=None, ge=0)
-    """How sure a sampled non-click is a true dislike (the paper searches 1 to 1000); by default 10."""
-    alpha: float = Field(default=0.5, ge=0, le=1)
-    """Weight of KL(g‖f) in DeCA and of KL(f‖f′) in DeCA(p), against the other direction."""
-    sub_tasks: SubTasks = "both"
-    """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
-    noise_model: str = "mf"
-    """Model of the two noise models h and h′."""
-    auxiliary: str = "mf"
-    """Model of DeCA's auxiliary g."""
-    drop_rate: float = Field(default=0.1, ge=0, lt=1)
-    """T-CE: the share of clicks left out in the end (the paper searches 0.05, 0.1, 0.2)."""
-    ramp_epochs: int = Field(default=10, ge=1)
-    """T-CE: epochs until that share is reached."""
-    beta: float = Field(default=0.25, ge=0)
-    """R-CE: how strongly believed examples count more."""
     split: Literal["auto", "time", "random"] = "auto"
     """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
     valid_share: float = Field(default=0.1, gt=0, lt=0.9)
@@ -77,13 +86,9 @@ class RecommenderSettings(BaseModel):
     valid_users: int = Field(default=10_000, ge=1)
     """At most this many users are ranked in validation."""
     cold_users: Literal["popularity", "model"] = "popularity"
-    """Who ranks for users without a training click: item popularity, or the model's untrained vectors."""
-    seed: int = Field(default=0, ge=0)
-    """One number from which every random stream is derived."""
-    device: str = "auto"
-    """auto, cpu or cuda."""
+    """What ranks for users without a training click: item popularity, or the model's untrained vectors."""
 
-    def training_options(self, n_users: int) -> TrainingOptions:
+    def training_options(self, n_users: int, capture: bool = False) -> TrainingOptions:
         rate, l2 = RATE_AND_L2.get(self.model, RATE_AND_L2[""])
         return TrainingOptions(
             epochs=self.epochs,
@@ -93,6 +98,7 @@ class RecommenderSettings(BaseModel):
             patience=self.patience,
             restore=self.restore,
             updates=self.updates,
+            capture=capture,
             seed=self.seed,
         )
 
@@ -100,40 +106,114 @@ class RecommenderSettings(BaseModel):
         """Bytes that training takes, roughly: the networks with their moments, a step's batch, and the clicks."""
         dims = self.dims or (64 if self.model == "lightgcn" else 32)
         wide = 5 * dims if self.model == "neumf" else dims
-        networks = {"deca": 4, "deca-p": 4, "ensemble": 2}.get(self.method, 1)
+        networks = self.method_class.network_count
         batch = min(self.batch_size, n_clicks)
         numbers = (n_users + n_items) * wide * networks * 4 + batch * wide * networks * 12
         return 4 * numbers + 60 * n_clicks
 
-    def make_method(self) -> Method:
-        return make_method(
-            self.method,
-            self.denoising(),
-            self.auxiliary,
-            drop_rate=self.drop_rate,
-            ramp_epochs=self.ramp_epochs,
-            beta=self.beta,
+
+class LabelSettings(TaskSettings):
+    """Keywords of `Classifier`, and the names that ``--set`` takes for labelled data."""
+
+    task: ClassVar[str] = "labels"
+    common_space: ClassVar[Space] = {"learning_rate": (0.1, 0.05, 0.02, 0.01)}
+    may_differ: ClassVar[frozenset[str]] = frozenset({"seed", "learning_rate", "weight_decay"})
+
+    model: str = "auto"
+    """mlp, convnet, resnet32 or inception; auto takes mlp for tables and convnet for images (mlp where they are
+    smaller than 4 pixels); in Python also any torch module, or a callable (shape, classes) -> module."""
+    method: str = "deca-p"
+    """The training method: normal, ensemble, mw-net, itlm, deca or deca-p."""
+    epochs: int = Field(default=60, ge=1)
+    """Epochs of a phase."""
+    patience: int = Field(default=0, ge=0)
+    """Epochs without better validation accuracy before a phase stops; 0 trains all epochs."""
+    restore: Literal["best", "last"] = "best"
+    """Which epoch's weights to keep: the best by noisy validation accuracy, or the last."""
+    batch_size: int = Field(default=100, ge=1)
+    """Examples of a step."""
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    """SGD with momentum 0.9, or Adam."""
+    learning_rate: float | None = Field(default=None, gt=0, le=10)
+    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam."""
+    schedule: Literal["cosine", "constant"] = "cosine"
+    """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
+    weight_decay: float = Field(default=5e-4, ge=0)
+    """L2 term of the target."""
+    clip: float | None = Field(default=5.0, gt=0)
+    """SGD: the longest gradient a step takes; a prior that is very sure of easy examples can ask for a huge one."""
+    augment: Literal["none", "crop", "crop-flip"] = "none"
+    """Random crops out of the padded image, and mirror images."""
+    valid_share: float = Field(default=0.1, ge=0, lt=0.9)
+    """Share of the examples held out, with their noisy labels, for choosing the epoch."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """What networks compute in; auto takes bfloat16 on a GPU, unless MPS gives the process a share of it."""
+    capture: bool = True
+    """On a GPU, capture a step once and replay it."""
+    compile: bool = False
+    """On a GPU, fuse the network's kernels with torch.compile: seconds once, then faster epochs. Not for mw-net."""
+
+    def training_options(self, model: str) -> TrainingOptions:
+        usual = 1e-3 if self.optimiser == "adam" else 0.05 if model in ("mlp", "convnet") else 0.1
+        return TrainingOptions(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=usual if self.learning_rate is None else self.learning_rate,
+            weight_decay=self.weight_decay,
+            patience=self.patience,
+            metric="accuracy",
+            restore=self.restore,
+            optimiser=self.optimiser,
+            schedule=self.schedule,
+            clip=self.clip,
+            capture=self.capture,
+            seed=self.seed,
         )
 
-    def denoising(self) -> Denoising:
-        c0, c1 = CONSTANTS.get(self.method, (0.0, 0.0))
-        return Denoising(
-            c0=c0 if self.c0 is None else self.c0,
-            c1=c1 if self.c1 is None else self.c1,
-            alpha=self.alpha,
-            sub_tasks=self.sub_tasks,
-            noise_model=self.noise_model,
-        )
+
+OF_TASK: dict[str, type[TaskSettings]] = {"clicks": ClickSettings, "labels": LabelSettings}
 
 
-def make_settings(values: dict[str, Any]) -> RecommenderSettings:
+def settings_class(task: str) -> Any:
+    """The settings of a task and of all its methods that are registered by now."""
+    return _composed(task, METHODS.changes)
+
+
+@cache
+def _composed(task: str, changes: int) -> Any:
+    classes = dict.fromkeys(METHODS.find(name).settings_of(task) for name in methods_of(task))
+    classes.pop(MethodSettings, None)
+    own = [one for one in classes if not any(one is not other and issubclass(other, one) for other in classes)]
+    base = OF_TASK[task]
+    _refuse_clashes(base, own)
+    return create_model(base.__name__, __base__=(base, *own), __doc__=base.__doc__)
+
+
+def _refuse_clashes(base: type[BaseModel], classes: list[type[MethodSettings]]) -> None:
+    """Two methods may share a setting, if it is the same one."""
+    home: dict[str, type[BaseModel]] = dict.fromkeys(base.model_fields, base)
+    for one in classes:
+        for name in one.model_fields:
+            owner = next(c for c in reversed(one.__mro__) if name in getattr(c, "__annotations__", {}))
+            if home.setdefault(name, owner) is not owner:
+                raise SettingError(f"Two methods have different settings '{name}'; rename one of them.")
+
+
+def make_settings(task: str, values: dict[str, Any]) -> Any:
     """Settings from keywords or from words typed at a prompt; errors name the nearest match."""
-    settings = checked(RecommenderSettings, values)
-    require("model", settings.model, [*RECOMMENDERS, "custom"])
-    require("auxiliary", settings.auxiliary, list(RECOMMENDERS))
-    require("noise_model", settings.noise_model, list(NOISE_MODELS))
-    require("method", settings.method, list(METHODS))
+    if any(name not in settings_class(task).model_fields for name in values):
+        METHODS.load_plugins()  # perhaps one of an installed package's method
+    typed = {name: _numbers(value) if name in ("c1", "c2") else value for name, value in values.items()}
+    settings = checked(settings_class(task), typed)
+    method_of(settings.method, task)
     return settings
+
+
+def _numbers(value: Any) -> Any:
+    """'1,2,3' as three numbers: one for each class."""
+    if isinstance(value, str) and "," in value:
+        return tuple(one.strip() for one in value.split(","))
+    return value
 
 
 def checked(cls: type[S], values: dict[str, Any]) -> S:
@@ -150,8 +230,8 @@ def checked(cls: type[S], values: dict[str, Any]) -> S:
             own, key=lambda one: len(one["loc"])
         )  # of the forms a setting may have, the one that was meant
         name = "settings" if not deepest["loc"] else str(deepest["loc"][0])
-        place = "".join(f"[{part}]" for part in deepest["loc"][1:] if isinstance(part, int))
-        raise SettingError(f"Setting '{name}{place}': {deepest['msg']} (it was {deepest['input']!r}).") from error
+        index = "".join(f"[{one}]" for one in deepest["loc"][1:] if isinstance(one, int))
+        raise SettingError(f"Setting '{name}{index}': {deepest['msg']} (it was {deepest['input']!r}).") from error
 
 
 def require(name: str, value: str, known: list[str]) -> None:
@@ -159,19 +239,12 @@ def require(name: str, value: str, known: list[str]) -> None:
         raise SettingError(f"Unknown {name} '{value}': {nearest(value, known)}")
 
 
-def with_settings_in_signature(settings: type[BaseModel]) -> Callable[[type[T]], type[T]]:
-    """`help` and editors list every setting of an estimator; the settings class stays their one home."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        own = list(inspect.signature(cls.__init__).parameters.values())
-        first = [p for p in own if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        keywords = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.annotation)
-            for name, f in settings.model_fields.items()
-            if name not in {parameter.name for parameter in first}
-        ]
-        signature = inspect.Signature([*first, *keywords])
-        cls.__init__.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
-        return cls
-
-    return decorate
+def signature_of(task: str, own: list[inspect.Parameter]) -> inspect.Signature:
+    """An estimator's signature with every setting, for `help`, editors and scikit-learn."""
+    first = [one for one in own if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    keywords = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.annotation)
+        for name, f in settings_class(task).model_fields.items()
+        if name not in {parameter.name for parameter in first}
+    ]
+    return inspect.Signature([*first, *keywords])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,6 +63,21 @@ class RankingTask:
         relevant = Interactions.from_pairs(users, items, train.n_users, train.n_items, train.device)
         lost = None if missed is None else torch.from_numpy(missed).to(train.device)
         return RankingTask(torch.from_numpy(ranked).to(train.device), relevant, tuple(seen), lost)
+
+    def same_as(self, other: RankingTask) -> bool:
+        """Whether both are the same task."""
+        return self is other
+
+    def measure(self, target: Any, which: Sequence[int], tasks: Sequence[RankingTask]) -> dict[str, Tensor]:
+        """Metrics at 20 of these members of a stack, each on a task of its own; those that share one, together."""
+        found: dict[str, Tensor] = {}
+        for key, task in {id(task): task for task in tasks}.items():
+            own = [k for k, other in enumerate(tasks) if id(other) == key]
+            members = [which[k] for k in own]
+            means = stacked_means(lambda users, m=members: target.scores(users, m), task, [20], len(own))
+            for name, values in means.items():
+                found.setdefault(name, values.new_empty(len(which)))[own] = values
+        return found
 
     def with_settled(self, which: Tensor, scorer: Scorer) -> RankingTask:
         """The same, where a scorer ranks for some of its users, ``which`` (T,), whatever the model."""

@@ -1,28 +1,23 @@
-"""The one loop for every method: devices, seeds, early stopping, history, and several runs at once."""
+"""The one loop for every method: devices, random streams, early stopping, history, and many runs at once."""
 
-from accord.training.checkpoints import Checkpoint, Checkpoints, Where, checkpoint_of
+from accord.training.checkpoints import Checkpoint, CheckpointPath, Checkpoints, checkpoint_of
 from accord.training.device import has_whole_gpu, resolve_device
-from accord.training.forks import computes_here
-from accord.training.loop import EpochRecord, Hook, Progress, Run, Trainer, TrainingOptions, Validate, training
-from accord.training.optimisers import SGD, Adam, Updates
-from accord.training.seeds import derive, seeded, stream
-from accord.training.side_by_side import drive, train
-from accord.training.stepping import training_step
+from accord.training.driving import drive
+from accord.training.fork_safety import computes_here
+from accord.training.loop import PhaseTrainer, training
+from accord.training.random import derive, seeded, stream
+from accord.training.run import Callback, EpochRecord, Progress, Run, TrainingOptions
 
 __all__ = [
-    "SGD",
-    "Adam",
+    "Callback",
     "Checkpoint",
+    "CheckpointPath",
     "Checkpoints",
     "EpochRecord",
-    "Hook",
+    "PhaseTrainer",
     "Progress",
     "Run",
-    "Trainer",
     "TrainingOptions",
-    "Updates",
-    "Validate",
-    "Where",
     "checkpoint_of",
     "computes_here",
     "derive",
@@ -31,7 +26,5 @@ __all__ = [
     "resolve_device",
     "seeded",
     "stream",
-    "train",
     "training",
-    "training_step",
 ]

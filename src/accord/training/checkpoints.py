@@ -1,9 +1,8 @@
-"""A training's whole state in one file, written while it goes on, so that a run that dies can go on.
+"""A training's whole state in one file, saved while it runs, so that a training that dies can be resumed.
 
-The state is the networks, the optimiser's moments, every random stream, the place in the epoch, the best weights
-so far and the history. An epoch is taken up in its middle by drawing its batches again from the stream's state at
-its start and passing over those that are done. A stack of runs is written down between two epochs, with those that
-have left it. One file, renamed into place, is whole or not there.
+The state is the networks of all runs, the optimiser's moments, every random stream, the step in the epoch, the best
+weights so far and the histories. An epoch is resumed in its middle by drawing its batches again from the streams'
+states at its start and passing over those that are done. One file, renamed into place, is whole or not there.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,24 +25,22 @@ from accord.errors import DataError, InterruptedRunError, first_line
 from accord.files import whole_file
 from accord.memory import free_disk
 from accord.methods.base import Phase
-
-if TYPE_CHECKING:
-    from accord.models.stack import Stack
-    from accord.training.stacking import StackedRun
+from accord.models.stack import as_stack
+from accord.training.run import Run
 
 SECONDS = 30.0
-"""Between two checkpoints of a run."""
+"""Between two checkpoints of a training."""
 LEAST_BETWEEN = 20
-"""Time between two that nobody asked for, in times of what writing the last took."""
+"""Time between two checkpoints that nobody asked for, in times of what writing the last one took."""
 LARGEST = 4 * 2**30
-"""Bytes of a stack's state, beyond which it is not written down."""
-FORMAT = "accord checkpoint 1"
+"""Bytes of a state, beyond which it is not saved unless somebody asked for it."""
+FORMAT = "accord checkpoint 2"
 
 
 class State(NamedTuple):
     """Numbers and words, and tensors by name."""
 
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
     tensors: dict[str, Tensor]
 
     def under(self, prefix: str) -> dict[str, Tensor]:
@@ -52,22 +49,22 @@ class State(NamedTuple):
         return {name.removeprefix(own): t for name, t in self.tensors.items() if name.startswith(own)}
 
 
-def named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
 class Checkpoint:
-    """The file of a run's state. Its ``identity``, given by who trains, tells the run: data, settings, versions."""
+    """The file of a training's state. Its ``identity``, set by who trains, is made of data, settings, versions."""
 
     def __init__(self, path: str | Path, seconds: float = SECONDS, optional: bool = False) -> None:
         """Whoever makes one removes its file when what was trained is safe; estimators do so for a mere path.
 
-        One that is ``optional`` nobody asked for: where it cannot be read or written, the run goes on without.
+        One that is ``optional`` nobody asked for: where it cannot be read or written, training continues without.
         """
         self.path, self.seconds, self.optional = Path(path), seconds, optional
         self.identity = ""
         self.stop = False
-        """Set when the person asks to stop: the run is written down and ends at its next step."""
+        """Set when the person asks to stop: the training is saved and ends at its next step."""
         self._last, self._took = time.monotonic(), 0.0
 
     def due(self) -> bool:
@@ -76,18 +73,18 @@ class Checkpoint:
 
     def write(self, state: State) -> None:
         started = time.monotonic()
-        facts = {"format": FORMAT, "identity": self.identity, "facts": json.dumps(state.facts)}
+        metadata = {"format": FORMAT, "identity": self.identity, "metadata": json.dumps(state.metadata)}
         tensors = {name: _plain(tensor) for name, tensor in state.tensors.items()}
         try:
             with whole_file(self.path, flush=True) as draft:
-                save_file(tensors, draft, metadata=facts)
+                save_file(tensors, draft, metadata=metadata)
         except (OSError, SafetensorError) as error:
             raise DataError(f"The checkpoint '{self.path}' cannot be written: {error}.") from error
         self._last = time.monotonic()
         self._took = self._last - started
 
     def read(self) -> State | None:
-        """What was written last; None where nothing was."""
+        """What was saved last; None where nothing was."""
         try:
             return self._read() if self.path.is_file() else None
         except DataError:
@@ -107,10 +104,10 @@ class Checkpoint:
                         "remove it to begin anew."
                     )
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-                facts = json.loads(notes["facts"])
-                if not isinstance(facts, dict):
-                    raise ValueError("its facts have no names")
-                return State(facts, tensors)
+                metadata = json.loads(notes["metadata"])
+                if not isinstance(metadata, dict):
+                    raise ValueError("its metadata have no names")
+                return State(metadata, tensors)
         except DataError:
             raise
         except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError) as error:
@@ -121,7 +118,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """A folder for the checkpoints of many runs, each in a file named by what tells it from all others."""
+    """A folder for the checkpoints of many trainings, each in a file named by its identity."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -139,12 +136,12 @@ class Checkpoints:
         self._made.clear()
 
 
-Where = str | Path | Checkpoint | Checkpoints
-"""Where a run is written down: a file, or a folder for many."""
+CheckpointPath = str | Path | Checkpoint | Checkpoints
+"""Where a training is saved: a file, or a folder for many."""
 
 
-def checkpoint_of(where: Where | None, *identity: Any) -> Checkpoint | None:
-    """A checkpoint for the run that these words and arrays tell apart from all others."""
+def checkpoint_of(where: CheckpointPath | None, *identity: Any) -> Checkpoint | None:
+    """A checkpoint for the training that these words and arrays identify."""
     if where is None:
         return None
     digest = hashlib.blake2b(digest_size=16)
@@ -166,7 +163,7 @@ def _plain(tensor: Tensor) -> Tensor:
 
 
 def fill(target: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
-    """Tensors put back in place; they must be the same ones."""
+    """Copy tensors into place; they must be the same ones."""
     if set(target) != set(source):
         raise DataError("The checkpoint does not fit this run; remove it to begin anew.")
     with torch.no_grad():
@@ -176,43 +173,39 @@ def fill(target: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
             tensor.copy_(source[name])
 
 
-class Going(Protocol):
-    """A phase in training, of one run or of a stack."""
+class Trainer(Protocol):
+    """A phase in training."""
 
     phase: Phase
     epoch: int
 
-    def state(self) -> State: ...
+    def state_dict(self) -> State: ...
 
-    def restore(self, state: State) -> None: ...
+    def load_state_dict(self, state: State) -> None: ...
 
 
-class Keeper:
-    """A run's history, and its checkpoint where it has one."""
+class Checkpointer:
+    """Saves a training when it is time to, and resumes it from what was saved."""
 
-    def __init__(self, phases: list[Phase], checkpoint: Checkpoint | None) -> None:
-        self.phases, self.checkpoint = phases, checkpoint
-        self.history: list[dict[str, Any]] = []
+    def __init__(self, phases: Sequence[Phase], runs: Sequence[Run], checkpoint: Checkpoint | None) -> None:
+        self.phases, self.runs, self.checkpoint = list(phases), runs, checkpoint
         self.phase = 1
         self.saved = None if checkpoint is None else checkpoint.read()
         if self.saved is not None:
-            with self._sound():
-                self.phase = int(self.saved.facts["phase"])
-                if not 1 <= self.phase <= len(phases):
+            with self._damage_named():
+                self.phase = int(self.saved.metadata["phase"])
+                if not 1 <= self.phase <= len(self.phases):
                     raise ValueError("its phase")
-                self._take(self.saved)
+                self._load_runs(self.saved)
                 fill(self._weights(), self.saved.under("network"))
 
-    def _take(self, saved: State) -> None:
-        """What is known of the run so far."""
-        self.history = sound_history(saved.facts["history"])
-
-    def _facts(self) -> dict[str, Any]:
-        return {"phase": self.phase, "history": self.history}
+    def _load_runs(self, saved: State) -> None:
+        for run, state in zip(self.runs, saved.metadata["runs"], strict=True):
+            run.load_state_dict(state)
 
     @contextmanager
-    def _sound(self) -> Iterator[None]:
-        """Whatever a checkpoint that was tampered with gives rise to is one sentence."""
+    def _damage_named(self) -> Iterator[None]:
+        """Whatever a checkpoint that was tampered with leads to is one sentence."""
         try:
             yield
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
@@ -220,85 +213,46 @@ class Keeper:
             raise DataError(f"'{path}' is damaged ({error}); remove it to begin anew.") from error
 
     def _weights(self) -> dict[str, Tensor]:
-        """Every network of this phase and of those before it."""
+        """Every network of every run, of this phase and of those before it, in its stack or not."""
         return {
-            f"{phase.name}/{role}/{name}": tensor
+            f"{phase.name}/{role}/{number}/{name}": tensor
             for phase in self.phases[: self.phase]
-            for role, network in (*phase.networks.items(), *((f"last {role}", n) for role, n in phase.last.items()))
+            for role, stack in (
+                *phase.networks.items(),
+                *((f"last {role}", one) for role, one in phase.last.items()),
+            )
+            for number, network in enumerate(as_stack(stack).networks)
             for name, tensor in network.state_dict().items()
         }
 
-    def begin(self, number: int, trainer: Going) -> None:
+    def begin(self, number: int, trainer: Trainer) -> None:
+        """A phase begins, or is resumed."""
         self.phase = number
         if self.saved is not None:
-            with self._sound():
-                trainer.restore(self.saved)
+            with self._damage_named():
+                trainer.load_state_dict(self.saved)
+                self._load_runs(self.saved)  # again: a phase begins with a clean slate
             self.saved = None
 
-    def between_steps(self, trainer: Going) -> None:
-        """Write the run down if it is time to, and stop it if it was asked to."""
+    def between_steps(self, trainer: Trainer) -> None:
+        """Save the training if it is time to, and stop it if it was asked to."""
         checkpoint = self.checkpoint
         if checkpoint is None or not checkpoint.due():
             return
-        facts, tensors = trainer.state()
-        self._write(checkpoint, State(facts | self._facts(), tensors | named("network", self._weights())))
+        metadata, tensors = trainer.state_dict()
+        metadata = metadata | {"phase": self.phase, "runs": [run.state_dict() for run in self.runs]}
+        self._save(checkpoint, State(metadata, tensors | prefixed("network", self._weights())))
         if checkpoint.stop:
             raise InterruptedRunError(f"stopped in epoch {trainer.epoch + 1} of phase '{trainer.phase.name}'")
 
-    def _write(self, checkpoint: Checkpoint, state: State) -> None:
+    def _save(self, checkpoint: Checkpoint, state: State) -> None:
+        size = sum(tensor.numel() * tensor.element_size() for tensor in state.tensors.values())
+        if checkpoint.optional and size > min(LARGEST, free_disk(checkpoint.path)[0] // 2):
+            self.checkpoint = None
+            return
         try:
             checkpoint.write(state)
         except DataError:
             if not checkpoint.optional:
                 raise
-            self.checkpoint = None
-
-
-def sound_history(history: Any) -> list[dict[str, Any]]:
-    """A history as it was written down; refused where it is none."""
-    if not all(isinstance(one, dict) for one in history):
-        raise ValueError("its history")
-    return list(history)
-
-
-class StackKeeper(Keeper):
-    """The same of a stack: the stories of all its runs. A stack too large for it goes on without a checkpoint."""
-
-    def __init__(
-        self,
-        phases: list[Phase],
-        stacks: Sequence[Stack],
-        runs: Sequence[StackedRun],
-        checkpoint: Checkpoint | None,
-    ) -> None:
-        self.stacks, self.runs = stacks, runs
-        super().__init__(phases, checkpoint)
-
-    def _take(self, saved: State) -> None:
-        for run, story in zip(self.runs, saved.facts["runs"], strict=True):
-            run.take(story)
-
-    def _facts(self) -> dict[str, Any]:
-        return {"phase": self.phase, "runs": [run.story() for run in self.runs]}
-
-    def _weights(self) -> dict[str, Tensor]:
-        """Every network of every run, whether it is still in its stack or not."""
-        return {
-            f"{k}/{place}/{name}": tensor
-            for k, stack in enumerate(self.stacks)
-            for place, member in enumerate(stack.everyone)
-            for name, tensor in member.state_dict().items()
-        }
-
-    def begin(self, number: int, trainer: Going) -> None:
-        saved = self.saved
-        super().begin(number, trainer)
-        if saved is not None:
-            self._take(saved)  # again: a phase begins with a clean slate
-
-    def _write(self, checkpoint: Checkpoint, state: State) -> None:
-        size = sum(tensor.numel() * tensor.element_size() for tensor in state.tensors.values())
-        if size <= min(LARGEST, free_disk(checkpoint.path)[0] // 2):
-            super()._write(checkpoint, state)
-        else:
             self.checkpoint = None

@@ -1,372 +1,446 @@
-"""The one training loop: phases, steps, early stopping, and restoring the best epoch."""
+"""The one training loop: phases, steps, early stopping and the best epoch, for R ≥ 1 runs of one architecture.
+
+The runs differ in seed, learning rate, L2 term, constants and prior. Each draws its order and its negatives from
+streams of its own, and a step is one set of operations for all of them. A run that stops early leaves its stack and
+frees its memory. What a run learns does not depend on who else is in the stack. Where runs would go through a phase
+alike, as those that differ in their constants alone do through the training of DeCA(p)'s prior, one goes for all,
+and what it has become answers for all. On a GPU a step is captured once and replayed, and runs leave when a share
+of them has stopped: a smaller stack has to be captured again.
+"""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.modules.dropout import _DropoutNd
 
 from accord.errors import AccordError
-from accord.methods.base import Batch, Phase
-from accord.training.checkpoints import Checkpoint, Keeper, State, named
-from accord.training.optimisers import SGD, Adam, Optimiser, Updates
-from accord.training.seeds import OwnRandomness, stream
+from accord.methods.base import PerRun, Phase
+from accord.models.stack import Single, Stack, as_stack
+from accord.optim import SGD, Adam, Optimiser, updated_by_rows
+from accord.training.checkpoints import Checkpoint, Checkpointer, State, prefixed
+from accord.training.random import OwnRandomness, stream
+from accord.training.run import EpochRecord, Progress, Run, diverged
 from accord.training.stepping import Stepper
 
-EpochRecord = dict[str, Any]
-"""One line of the history: phase, epoch, loss, validation metrics, seconds."""
-
-
-class Data(Protocol):
-    """A training set that lives on the device and is batched by index."""
-
-    @property
-    def device(self) -> torch.device: ...
-
-    def __len__(self) -> int: ...
-
-    @property
-    def epoch(self) -> Callable[..., Iterator[Batch]]:
-        """(batch_size, generator, **sampling) to the batches of an epoch; the keywords are the set's own."""
-        ...
-
-    def finish_phase(self) -> None:
-        """A phase is over."""
-        ...
-
-
-Validate = Callable[[nn.Module], Mapping[str, float | Tensor]]
-"""Metrics of a network on the noisy validation set; tensors are read when the device has them."""
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    """How to train, apart from what is trained."""
-
-    epochs: int = 100
-    batch_size: int = 2048
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
-    """Factor of ½‖θ‖² of the target: for recommenders λ divided by the number of users."""
-    patience: int = 10
-    """Epochs without a better validation metric before a phase stops; 0 never stops early."""
-    metric: str = "ndcg@20"
-    restore: Literal["best", "last"] = "best"
-    updates: Updates = "auto"
-    """Whether large tables are updated by the rows a batch touched, or whole."""
-    optimiser: Literal["adam", "sgd"] = "adam"
-    schedule: Literal["constant", "cosine"] = "constant"
-    """Whether the step size stays, or falls to nought over the epochs of a phase."""
-    clip: float | None = None
-    """SGD: the longest gradient a step takes."""
-    capture: bool = False
-    """On a GPU, record a step once and replay it."""
-    seed: int = 0
-
-    def rate_at(self, epochs_done: float) -> float:
-        """The step size after so many epochs of a phase."""
-        if self.schedule == "constant":
-            return self.learning_rate
-        return self.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, epochs_done / self.epochs)))
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where training stands; handed to the caller's hook a few times a second."""
-
-    phase: str
-    phase_number: int
-    phases: int
-    epoch: int
-    epochs: int
-    fraction: float
-    """Share of the current epoch that is done."""
-    metric: str
-    value: float | None
-    best: float | None
-
-
-Hook = Callable[[Progress], None]
-Run = Generator[Progress, None, list[EpochRecord]]
-"""A training in progress: every turn makes one step and says where it stands; it returns the history."""
-
-
-class Trainer:
-    """One phase in training: `train_epoch` and `finalize`, and usable networks after every epoch."""
-
-    def __init__(self, phase: Phase, data: Data, options: TrainingOptions) -> None:
-        self.phase, self.data, self.options = phase, data, options
-        self.generator = stream(data.device, options.seed, "order", phase.name)
-        capture = options.capture and data.device.type == "cuda"
-        rate = torch.tensor(options.learning_rate, device=data.device) if capture else options.learning_rate
-        self.optimiser = make_optimiser(phase, options, rate)
-        self.stepper = Stepper(phase, self.optimiser, rate, data.device)
-        draws = any(isinstance(part, _DropoutNd) for net in phase.networks.values() for part in net.modules())
-        self._randomness = OwnRandomness(options.seed, "layers", phase.name) if draws else nullcontext()
-        self._by_rows = any(getattr(net, "reads_rows", False) for net in phase.networks.values())
-        self.epoch = 0
-        self.steps = 0
-        self._first = 0
-        self._to_skip = 0
-        self._drawn_from = self.generator.get_state()
-        self.best: float | None = None
-        self.best_epoch = 0
-        self._best_weights: dict[str, list[Tensor]] = {}
-
-    def steps_of_epoch(self) -> Iterator[float]:
-        """One pass over the data, a step at a time: gives the share of the epoch that is done."""
-        sampling = self.phase.sampling(self.data, self.epoch)
-        count = len(sampling["positions"]) if "positions" in sampling else len(self.data)
-        if self._by_rows:
-            sampling = sampling | {"by_rows": True}
-        steps_in_epoch = math.ceil(count / self.options.batch_size)
-        skip, self._to_skip = self._to_skip, 0
-        self._first = self.steps - skip
-        self._drawn_from = self.generator.get_state()
-        for number, batch in enumerate(self.data.epoch(self.options.batch_size, self.generator, **sampling)):
-            if number < skip:  # done before the run was interrupted
-                continue
-            done = (self.steps - self._first) / steps_in_epoch
-            if self.options.schedule != "constant":
-                self._set_rate(self.options.rate_at(self.epoch + done))
-            with self._randomness:
-                self.stepper(batch, self.steps, self.epoch)
-            self.steps += 1
-            yield min(1.0, (self.steps - self._first) / steps_in_epoch)
-        self.epoch += 1
-        if self.steps == self._first:
-            raise AccordError(
-                "No training step is possible: every user clicked every item, so there is no negative to draw."
-            )
-
-    def _set_rate(self, rate: float) -> None:
-        self.optimiser.set_rate(rate)
-        if not isinstance(self.stepper.rate, Tensor):
-            self.stepper.rate = rate
-
-    def mean_loss(self, total: Tensor) -> float:
-        """The mean loss of the epoch's steps; waits for the device."""
-        sound = torch.stack(
-            [torch.isfinite(p).all() for net in self.phase.networks.values() for p in net.parameters()]
-        )
-        loss = total.item() / (self.steps - self._first)
-        reason = diverged(loss, bool(sound.all()), self.epoch, self.phase.name, self.options)
-        if reason is not None:
-            raise reason
-        return loss
-
-    def train_epoch(self) -> float:
-        """One pass over the data; the mean loss of its steps."""
-        for _ in self.steps_of_epoch():
-            pass
-        return self.mean_loss(self.stepper.take_total())
-
-    def consider(self, value: float) -> bool:
-        """Remember the weights if ``value`` is the best so far."""
-        if self.best is not None and not value > self.best:
-            return False
-        self.best, self.best_epoch = value, self.epoch
-        if self.options.restore == "best":
-            for role, tensors in self._kept_weights().items():
-                saved = self._best_weights.get(role)
-                if saved is None:
-                    self._best_weights[role] = [tensor.clone() for tensor in tensors]
-                else:
-                    for old, new in zip(saved, tensors, strict=True):
-                        old.copy_(new)
-        return True
-
-    def end_epoch(self) -> None:
-        """The next epoch begins here, with the stream as it is."""
-        self._first, self._drawn_from = self.steps, self.generator.get_state()
-
-    @property
-    def exhausted(self) -> bool:
-        """No better epoch within the patience."""
-        return 0 < self.options.patience <= self.epoch - self.best_epoch
-
-    def finalize(self) -> None:
-        """Put the best weights back, and let go of gradients and optimiser state."""
-        for role, network in self.phase.last.items():
-            network.load_state_dict(self.phase.networks[role].state_dict())
-        for role, saved in self._best_weights.items():
-            for current, best in zip(self._kept_weights()[role], saved, strict=True):
-                current.copy_(best)
-        self._best_weights.clear()
-        self.stepper.release()
-        self.optimiser.release()
-        self.data.finish_phase()
-        rest(self.phase)
-
-    # -- checkpoints -----------------------------------------------------------------------------------
-
-    def state(self) -> State:
-        """Everything the rest of the phase depends on; taken between two steps."""
-        facts = {"epoch": self.epoch, "steps": self.steps, "first": self._first}
-        facts |= {"best": self.best, "best_epoch": self.best_epoch}
-        tensors = named("optimiser", self.optimiser.state()) | self._streams()
-        tensors["total"] = self.stepper.total
-        for role, saved in self._best_weights.items():
-            tensors |= named(f"best/{role}", {str(k): tensor for k, tensor in enumerate(saved)})
-        if self.phase.memory is not None:
-            tensors |= named("memory", self.phase.memory.state())
-        return State(facts, tensors)
-
-    def _streams(self) -> dict[str, Tensor]:
-        states = {"order": self._drawn_from}
-        if isinstance(self._randomness, OwnRandomness):
-            states["layers"] = self._randomness.state
-        return named("stream", states)
-
-    def restore(self, state: State) -> None:
-        """Take a phase up where it was written down."""
-        facts = state.facts
-        self.epoch, self.steps, self._first = (int(facts[name]) for name in ("epoch", "steps", "first"))
-        self.best = None if facts["best"] is None else float(facts["best"])
-        self.best_epoch = int(facts["best_epoch"])
-        if not 0 <= self._first <= self.steps or self.epoch < 0:
-            raise ValueError("its place in the epoch")
-        self._to_skip = self.steps - self._first
-        self.optimiser.restore(state.under("optimiser"))
-        streams = state.under("stream")
-        self.generator.set_state(streams["order"])
-        if isinstance(self._randomness, OwnRandomness):
-            self._randomness.state = streams["layers"]
-        with torch.no_grad():
-            self.stepper.total.copy_(state.tensors["total"])
-        for role, tensors in self._kept_weights().items():
-            saved = state.under(f"best/{role}")
-            if not saved:
-                continue
-            if [saved[str(k)].shape for k in range(len(saved))] != [t.shape for t in tensors]:
-                raise ValueError(f"the best weights of '{role}'")
-            self._best_weights[role] = [saved[str(k)].to(t.device, copy=True) for k, t in enumerate(tensors)]
-        if self.phase.memory is not None:
-            device = self.data.device
-            self.phase.memory.restore({name: t.to(device) for name, t in state.under("memory").items()})
-
-    def _kept_weights(self) -> dict[str, list[Tensor]]:
-        return {role: list(self.phase.networks[role].state_dict().values()) for role in self.phase.kept}
-
-
-def rest(phase: Phase) -> None:
-    """Its networks learn no more."""
-    for network in (*phase.networks.values(), *phase.last.values()):
-        network.requires_grad_(False).eval()
-
-
-def diverged(loss: float, sound: bool, epoch: int, phase: str, options: TrainingOptions) -> AccordError | None:
-    """What to tell of a run whose loss or weights are no numbers any more; None where all is well."""
-    if math.isfinite(loss) and sound:
-        return None
-    what = "some weights are not finite" if math.isfinite(loss) else f"the loss is {loss}"
-    return AccordError(
-        f"Training diverged: {what} in epoch {epoch} of phase '{phase}' (learning rate {options.learning_rate:g}, "
-        f"batch size {options.batch_size}, seed {options.seed}); lower the learning rate or c0, c1 and c2."
-    )
-
-
-def make_optimiser(phase: Phase, options: TrainingOptions, rate: float | Tensor | None = None) -> Optimiser:
-    """One optimiser over all networks of the phase; the L2 term, on the target alone, is its weight decay.
-
-    ``rate`` is a tensor where steps are to be recorded.
-    """
-    rate = options.learning_rate if rate is None else rate
-    decay = {role: options.weight_decay if role == phase.target else 0.0 for role in phase.networks}
-    groups = [(network, decay[role]) for role, network in phase.networks.items()]
-    if options.optimiser == "sgd":
-        return SGD(groups, rate, options.clip)
-    return Adam(groups, rate, options.batch_size, options.updates)
+EMPTY_SHARE = {"cpu": 0.0, "cuda": 0.25}
+"""The share of stopped runs at which a stack is made smaller; a captured one has to be captured again."""
+CALLBACK_SECONDS = 0.1
+NO_STEP = "No training step is possible: every user clicked every item, so there is no negative to draw."
 
 
 def training(
-    phases: Iterable[Phase],
-    data: Data,
-    options: TrainingOptions,
-    validate: Validate | None = None,
-    watch: Validate | None = None,
+    phases: Sequence[Phase],
+    stacks: Sequence[Stack],
+    values: Sequence[PerRun],
+    runs: Sequence[Run],
     checkpoint: Checkpoint | None = None,
-) -> Run:
-    """A training that goes on by one step whenever it is asked to.
+) -> Iterator[None]:
+    """A training that makes a step whenever it is asked to; histories go into the runs, weights into the networks.
 
-    ``watch`` gives metrics that are written into the history and decide nothing. With ``checkpoint`` the run is
-    written down from time to time, and taken up where it was.
+    With ``checkpoint`` all of it is saved now and then, and resumed from what was saved.
     """
-    phases = list(phases)
-    keeper = Keeper(phases, checkpoint)
+    device = runs[0].data.device
+    checkpointer = Checkpointer(phases, runs, checkpoint)
+    alike: dict[Any, list[list[int]]] = {}
+    """Networks that have learnt, and the runs for which they are the same."""
     for number, phase in enumerate(phases, 1):
-        if number < keeper.phase:
-            rest(phase)
-            continue
-        yield from _phase(phase, (number, len(phases)), data, options, validate, watch, keeper)
-    return keeper.history
+        groups = _groups(runs) if phase.shared else [[run] for run in range(len(runs))]
+        if number >= checkpointer.phase:
+            _gather(phase, groups, [*stacks, *values], alike)
+            for first, *others in groups:
+                runs[first].followers = [runs[other] for other in others]
+            trainer = PhaseTrainer(phase, (number, len(phases)), stacks, values, [runs[one] for one, *_ in groups])
+            yield from trainer.run(checkpointer)
+            _hand_on(phase, groups)
+        _freeze(phase)
+        alike |= dict.fromkeys(phase.networks.values(), groups)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    for one in stacks:
+        one.dissolve()
+        for network in one.networks:
+            network.requires_grad_(False).eval()
 
 
-def _untrained_record(phase: Phase, target: nn.Module, validate: Validate | None) -> EpochRecord:
-    """A phase with nothing to learn, such as counting clicks, is measured once."""
-    record: EpochRecord = {"phase": phase.name, "epoch": 0, "loss": 0.0, "train_seconds": 0.0, "valid_seconds": 0.0}
-    if validate is not None:
-        record |= {"valid": _read(validate(target)), "is_best": True}
-    return record
+def _freeze(phase: Phase) -> None:
+    """Its networks learn no more."""
+    for network in (*phase.networks.values(), *phase.last.values()):
+        for member in as_stack(network).networks:
+            member.requires_grad_(False).eval()
 
 
-def _read(metrics: Mapping[str, float | Tensor]) -> dict[str, float]:
-    return {name: float(value) for name, value in metrics.items()}
+def _groups(runs: Sequence[Run]) -> list[list[int]]:
+    """Runs that go through a shared phase alike, by index."""
+    groups: list[list[int]] = []
+    for number, run in enumerate(runs):
+        for group in groups:
+            one = runs[group[0]]
+            same_fate = str(one.error) == str(run.error)  # of a resumed training, the words are all there is
+            if one.options == run.options and same_fate and _same_data(one, run):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    return groups
 
 
-def _phase(
-    phase: Phase,
-    number: tuple[int, int],
-    data: Data,
-    options: TrainingOptions,
-    validate: Validate | None,
-    watch: Validate | None,
-    keeper: Keeper,
-) -> Iterator[Progress]:
-    target = phase.networks[phase.target]
-    if not any(True for network in phase.networks.values() for _ in network.parameters()):
-        keeper.history.append(_untrained_record(phase, target, validate))
-        return
-    trainer = Trainer(phase, data, options)
-    keeper.begin(number[0], trainer)
-    value: float | None = None
+def _same_data(one: Run, other: Run) -> bool:
+    """Whether two runs learn from the same examples and are measured on the same."""
+    pairs = [(getattr(one, name), getattr(other, name)) for name in ("data", "valid", "eval_set")]
+    return all(a is b or (None not in (a, b) and a.same_as(b)) for a, b in pairs)
 
-    def now(epoch: int, fraction: float) -> Progress:
-        return Progress(phase.name, *number, epoch, options.epochs, fraction, options.metric, value, trainer.best)
 
-    while trainer.epoch < options.epochs and not (validate is not None and trainer.exhausted):
+def _gather(
+    phase: Phase, groups: Sequence[Sequence[int]], each: Sequence[Any], alike: dict[Any, list[list[int]]]
+) -> None:
+    """Who goes through a phase: of each group the first. Of those that learnt alike before, one answers for all."""
+    for one in each:
+        one.rejoin()
+        if phase.shared:
+            one.keep([first for first, *_ in groups])
+        elif one in alike and len(alike[one]) < len(groups) and one not in phase.networks.values():
+            one.share(alike[one])
+
+
+@torch.no_grad()
+def _hand_on(phase: Phase, groups: Sequence[Sequence[int]]) -> None:
+    """What one run of each group has learnt goes to the others."""
+    for network in (*phase.networks.values(), *phase.last.values()):
+        networks = as_stack(network).networks
+        for first, *others in groups:
+            learnt = networks[first].state_dict() if others else {}
+            for other in others:
+                networks[other].load_state_dict(learnt)
+
+
+class PhaseTrainer:
+    """One phase in training."""
+
+    def __init__(
+        self,
+        phase: Phase,
+        number: tuple[int, int],
+        stacks: Sequence[Stack],
+        values: Sequence[PerRun],
+        runs: Sequence[Run],
+    ) -> None:
+        self.phase, self.number, self.stacks, self.values = phase, number, stacks, values
+        self.runs = list(runs)
+        """Who is in the stack; a run that has stopped stays until the stack is made smaller."""
+        self.begun = list(range(len(runs)))
+        """The index at which each of them began."""
+        self.options = runs[0].options
+        """What all runs have in common."""
+        self.device = runs[0].data.device
+        self.learning: dict[str, Any] = phase.networks
+        self.epoch = self.steps = self._first = self._to_skip = 0
+        self.best: dict[str, list[Tensor]] = {}
+        self.generators = [stream(self.device, run.options.seed, "order", phase.name) for run in runs]
+        self._drawn_from = [one.get_state() for one in self.generators]
+        self._randomness = self._own_randomness()
+        self._called_back = 0.0
+        for run in (one for leader in runs for one in leader.everyone):
+            run.start_phase()
+        self.trains = any(True for network in self.learning.values() for _ in network.parameters())
+        if self.trains:
+            self.optimiser = make_optimiser(phase, [run.options for run in runs], self.device)
+            self._prepare()
+
+    def _own_randomness(self) -> Any:
+        """Layers that draw, such as dropout, have a stream of their own; only a run alone may have some."""
+        draws = any(isinstance(m, _DropoutNd) for net in self.learning.values() for m in net.modules())
+        return OwnRandomness(self.options.seed, "layers", self.phase.name) if draws else nullcontext()
+
+    def _prepare(self) -> None:
+        """Batches and steps for the runs that are in the stack by now."""
+        by_rows = any(_reads_rows(network) for network in self.learning.values())
+        data = [run.data for run in self.runs]
+        self.feed = self.runs[0].feed(data, self.options.batch_size, by_rows, self.optimiser.capturing)
+        self.stepper = Stepper(self.phase, self.optimiser, len(self.runs), self.device)
+
+    # -- epochs ----------------------------------------------------------------------------------------
+
+    def run(self, checkpointer: Checkpointer) -> Iterator[None]:
+        """All epochs, a step at a time."""
+        learning = set(map(id, self.learning.values()))
+        for one in self.stacks:
+            one.train(id(one) in learning)
+        if not self.trains:
+            self._measure_untrained()
+            return
+        checkpointer.begin(self.number[0], self)
+        while self.runs:
+            yield from self._one_epoch(checkpointer)
+        self.optimiser.release()
+
+    def _one_epoch(self, checkpointer: Checkpointer) -> Iterator[None]:
         started = time.perf_counter()
-        for fraction in trainer.steps_of_epoch():
-            keeper.between_steps(trainer)
-            yield now(trainer.epoch + 1, fraction)
-        total = trainer.stepper.take_total()
+        for fraction in self.steps_of_epoch():
+            checkpointer.between_steps(self)
+            self._call_back(self.epoch + 1, fraction)
+            yield
         trained = time.perf_counter()
-        measured: dict[str, Mapping[str, float | Tensor]] = {}
-        if validate is not None or watch is not None:
-            with torch.no_grad():
-                target.eval()
-                measured = {n: f(target) for n, f in (("valid", validate), ("watched", watch)) if f is not None}
-                target.train()
-            yield now(trainer.epoch, 1.0)  # other runs go on while the device works
-        record: EpochRecord = {"phase": phase.name, "epoch": trainer.epoch, "loss": trainer.mean_loss(total)}
-        if measured:
-            record |= {name: _read(metrics) for name, metrics in measured.items()}
-        if validate is not None:
-            value = chosen = float(record["valid"][options.metric])
-            with torch.no_grad():
-                record["is_best"] = trainer.consider(chosen)
-        record["train_seconds"] = round(trained - started, 4)
-        record["valid_seconds"] = round(time.perf_counter() - trained, 4)
-        keeper.history.append(record)
-        trainer.end_epoch()
-        keeper.between_steps(trainer)
-        yield now(trainer.epoch, 1.0)
-    with torch.no_grad():
-        trainer.finalize()
+        totals = self.stepper.take_total()
+        measured = {name: self._measured(name) for name in ("valid", "eval_set")}
+        yield  # other trainings continue while the device works
+        losses = (totals / (self.steps - self._first)).tolist()
+        finite = self._finite()
+        metrics = {name: _read(found, len(self.runs)) for name, found in measured.items()}
+        going = max(1, sum(len(run.everyone) for run in self.runs if not run.stopped))
+        seconds = (trained - started) / going, (time.perf_counter() - trained) / going
+        open_ = [k for k, run in enumerate(self.runs) if not run.stopped]
+        better = [k for k in open_ if self._close_epoch(k, losses[k], finite[k], metrics, seconds)]
+        self._remember(better)
+        self._keep_last([k for k in open_ if self.runs[k].stopped])
+        self._first, self._drawn_from = self.steps, [one.get_state() for one in self.generators]
+        stopped = [k for k, run in enumerate(self.runs) if run.stopped]
+        before = list(self.runs)
+        if len(stopped) >= max(1, EMPTY_SHARE[self.device.type] * len(self.runs)):
+            self._leave(stopped)
+        if self.runs:
+            checkpointer.between_steps(self)
+        self._call_back(self.epoch, 1.0, [run for k, run in enumerate(before) if k in open_])
+        yield
+
+    def steps_of_epoch(self) -> Iterator[float]:
+        """One pass over the data, a step at a time: gives the share of the epoch that is done."""
+        sampling = self.phase.sampling(self.feed, self.epoch)
+        steps = self.feed.steps(sampling)
+        skip, self._to_skip = self._to_skip, 0
+        self._first = self.steps - skip
+        self._drawn_from = [one.get_state() for one in self.generators]
+        for number, batch in enumerate(self.feed.epoch(self.generators, **sampling)):
+            if number < skip:  # done before the training was interrupted
+                continue
+            if self.options.schedule != "constant":
+                self.optimiser.set_share(self.options.share_at(self.epoch + (self.steps - self._first) / steps))
+            with self._randomness:
+                self.stepper(batch, self.steps, self.epoch)
+            self.steps += 1
+            yield min(1.0, (self.steps - self._first) / steps)
+        self.epoch += 1
+        if self.steps == self._first:
+            raise AccordError(NO_STEP)
+
+    def train_epoch(self) -> Tensor:
+        """One pass over the data; the mean loss of each run's steps."""
+        for _ in self.steps_of_epoch():
+            pass
+        return self.stepper.take_total() / (self.steps - self._first)
+
+    @torch.no_grad()
+    def _finite(self) -> list[bool]:
+        return torch.stack([as_stack(network).finite() for network in self.learning.values()]).all(0).tolist()
+
+    @torch.no_grad()
+    def _measured(self, name: str) -> tuple[list[int], dict[str, Tensor]]:
+        """The runs that have a set of this name and have not stopped, and each metric of theirs."""
+        target = as_stack(self.learning[self.phase.target])
+        sets = {k: getattr(run, name) for k, run in enumerate(self.runs) if not run.stopped}
+        which = [k for k, one in sets.items() if one is not None]
+        if not which:
+            return [], {}
+        target.eval()
+        found = sets[which[0]].measure(target, which, [sets[k] for k in which])
+        target.train()
+        return which, found
+
+    def _measure_untrained(self) -> None:
+        """A phase with nothing to learn, such as counting clicks, is measured once."""
+        (run,) = self.runs
+        zero = {"loss": 0.0, "train_seconds": 0.0, "valid_seconds": 0.0}
+        record: EpochRecord = {"phase": self.phase.name, "epoch": 0, **zero}
+        (metrics,) = _read(self._measured("valid"), 1)
+        run.history.append(record | ({"valid": metrics, "is_best": True} if metrics else {}))
+
+    def _close_epoch(
+        self,
+        k: int,
+        loss: float,
+        finite: bool,
+        metrics: dict[str, list[dict[str, float]]],
+        seconds: tuple[float, float],
+    ) -> bool:
+        """Write a run's epoch into its history; True where its weights are to be kept."""
+        run = self.runs[k]
+        error = diverged(loss, finite, self.epoch, self.phase.name, run.options)
+        if error is not None:  # the others continue
+            for one in run.everyone:
+                one.error, one.stopped = error, True
+            return False
+        record: EpochRecord = {"phase": self.phase.name, "epoch": self.epoch, "loss": loss}
+        record |= {name: found[k] for name, found in metrics.items() if found[k]}
+        is_best = False
+        if "valid" in record:
+            run.value = record["valid"][run.options.metric]
+            is_best = record["is_best"] = run.best is None or run.value > run.best
+            if is_best:
+                run.best, run.best_epoch = run.value, self.epoch
+        record |= {"train_seconds": round(seconds[0], 4), "valid_seconds": round(seconds[1], 4)}
+        for one in run.everyone:
+            one.history.append({**record})
+        exhausted = "valid" in record and run.exhausted(self.epoch)
+        run.stopped = exhausted or self.epoch >= run.options.epochs
+        keeps = is_best if run.options.restore == "best" else run.stopped
+        run.kept |= keeps
+        return keeps
+
+    def _call_back(self, epoch: int, fraction: float, runs: Sequence[Run] | None = None) -> None:
+        """Tell every run's callback, a few times a second and at the end of every epoch."""
+        if runs is None and time.monotonic() - self._called_back <= CALLBACK_SECONDS:
+            return
+        self._called_back = time.monotonic()
+        for run in self.runs if runs is None else runs:
+            if runs is None and run.stopped:
+                continue
+            options = run.options
+            where = (
+                self.phase.name,
+                *self.number,
+                epoch,
+                options.epochs,
+                fraction,
+                options.metric,
+                run.value,
+                run.best,
+            )
+            for one in run.everyone:
+                if one.callback is not None:
+                    one.callback(Progress(*where))
+
+    # -- runs that stop --------------------------------------------------------------------------------
+
+    def _tensors(self, role: str) -> list[Tensor]:
+        return as_stack(self.learning[role]).tensors()
+
+    @torch.no_grad()
+    def _remember(self, which: Sequence[int]) -> None:
+        """Keep the weights these runs have now."""
+        if not which:
+            return
+        rows = torch.tensor(which, device=self.device)
+        for role in self.phase.kept:
+            current = self._tensors(role)
+            saved = self.best.setdefault(role, [])
+            if not saved:
+                saved.extend(tensor.clone() for tensor in current)
+                continue
+            for old, new in zip(saved, current, strict=True):
+                old.index_copy_(0, rows, new.index_select(0, rows))
+
+    @torch.no_grad()
+    def _keep_last(self, which: Sequence[int]) -> None:
+        """Hand the weights with which these runs end to the networks that keep them, where there are such."""
+        rows = torch.tensor(which, dtype=torch.int64, device=self.device)
+        for role, network in self.phase.last.items():
+            for kept, current in zip(as_stack(network).tensors(), self._tensors(role), strict=True):
+                kept.index_copy_(0, rows, current.index_select(0, rows))
+
+    @torch.no_grad()
+    def _leave(self, stopped: Sequence[int]) -> None:
+        """Restore the best weights of runs that stop, and continue without them."""
+        rows = torch.tensor([k for k in stopped if self.runs[k].kept], device=self.device).long()
+        for role, saved in self.best.items():
+            for parameter, best in zip(self._tensors(role), saved, strict=True):
+                parameter.index_copy_(0, rows, best.index_select(0, rows))
+        self._continue_with([k for k in range(len(self.runs)) if k not in stopped])
+
+    def _continue_with(self, going: Sequence[int]) -> None:
+        self.optimiser.clear()
+        self.stepper.release()
+        if len(going) == len(self.runs):
+            return
+        for one in (*self.stacks, *self.values):
+            one.keep(list(going))
+        kept = torch.tensor(list(going), dtype=torch.int64, device=self.device)
+        self.optimiser.keep(kept)
+        if self.phase.memory is not None and len(going):
+            self.phase.memory.keep(kept)
+        self.best = {role: [t.index_select(0, kept) for t in saved] for role, saved in self.best.items()}
+        self.runs = [self.runs[k] for k in going]
+        self.begun = [self.begun[k] for k in going]
+        self.generators = [self.generators[k] for k in going]
+        self._drawn_from = [self._drawn_from[k] for k in going]
+        if self.runs:
+            self._prepare()
+
+    # -- checkpoints -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> State:
+        """Everything the rest of the phase depends on; taken between two steps."""
+        metadata = {"epoch": self.epoch, "steps": self.steps, "first": self._first, "begun": self.begun}
+        tensors = prefixed("optimiser", self.optimiser.state_dict())
+        tensors |= prefixed("stream", {str(k): state for k, state in enumerate(self._drawn_from)})
+        if isinstance(self._randomness, OwnRandomness):
+            tensors["stream/layers"] = self._randomness.state
+        tensors["total"] = self.stepper.total
+        for role, saved in self.best.items():
+            tensors |= prefixed(f"best/{role}", {str(k): tensor for k, tensor in enumerate(saved)})
+        if self.phase.memory is not None:
+            tensors |= prefixed("memory", self.phase.memory.state_dict())
+        return State(metadata, tensors)
+
+    @torch.no_grad()
+    def load_state_dict(self, state: State) -> None:
+        """Resume the phase where it was saved, with the runs that had not left by then."""
+        metadata = state.metadata
+        going = [int(run) for run in metadata["begun"]]
+        if not going or going != sorted(set(going)) or not 0 <= going[0] <= going[-1] < len(self.runs):
+            raise ValueError("who is in the stack")
+        self._continue_with(going)
+        self.epoch, self.steps, self._first = (int(metadata[name]) for name in ("epoch", "steps", "first"))
+        if not 0 <= self._first <= self.steps or self.epoch < 0:
+            raise ValueError("its step in the epoch")
+        self._to_skip = self.steps - self._first
+        self.optimiser.load_state_dict(state.under("optimiser"))
+        streams = state.under("stream")
+        for k, generator in enumerate(self.generators):
+            generator.set_state(streams[str(k)])
+        if isinstance(self._randomness, OwnRandomness):
+            self._randomness.state = streams["layers"]
+        self._drawn_from = [one.get_state() for one in self.generators]
+        self.stepper.total.copy_(state.tensors["total"])
+        for role in self.phase.kept:
+            saved, current = state.under(f"best/{role}"), self._tensors(role)
+            if saved and [saved[str(k)].shape for k in range(len(saved))] != [t.shape for t in current]:
+                raise ValueError(f"the best weights of '{role}'")
+            if saved:
+                self.best[role] = [saved[str(k)].to(t.device, copy=True) for k, t in enumerate(current)]
+        if self.phase.memory is not None:
+            memory = {name: t.to(self.device) for name, t in state.under("memory").items()}
+            self.phase.memory.load_state_dict(memory)
+
+
+def _reads_rows(network: Any) -> bool:
+    return getattr(network.module if isinstance(network, Single) else network, "reads_rows", False)
+
+
+def _read(measured: tuple[list[int], dict[str, Tensor]], runs: int) -> list[dict[str, float]]:
+    """The metrics of each run as numbers, with one transfer to the host; none where it was not measured."""
+    which, found = measured
+    metrics: list[dict[str, float]] = [{} for _ in range(runs)]
+    if which:
+        for k, row in zip(which, torch.stack(list(found.values()), 1).tolist(), strict=True):
+            metrics[k] = dict(zip(found, row, strict=True))
+    return metrics
+
+
+def make_optimiser(phase: Phase, options: Sequence[Any], device: torch.device) -> Optimiser:
+    """The optimiser of a phase whose runs differ in rate and L2 factor alone; the L2 term is on the target."""
+    first = options[0]
+    parameters = [p for network in phase.networks.values() for p in network.parameters()]
+    decayed = list(phase.networks[phase.target].parameters())
+    rates = [one.learning_rate for one in options]
+    decays = [one.weight_decay for one in options]
+    capturing = first.capture and device.type == "cuda"
+    if first.optimiser == "sgd":
+        return SGD(parameters, decayed, rates, decays, capturing, first.clip)
+    singles = [one.module for one in phase.networks.values() if isinstance(one, Single)]
+    by_rows = [t for one in singles for t in updated_by_rows(one, first.batch_size, first.updates)]
+    return Adam(parameters, decayed, rates, decays, capturing, by_rows)

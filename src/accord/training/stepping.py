@@ -1,9 +1,9 @@
 """One step, plain or replayed: the same update either way.
 
 On a GPU a small network's step is hundreds of kernels of a few microseconds each, and launching them one by one
-takes longer than running them. `Stepper` records the step of each stage once, as a CUDA graph, and replays it for
+takes longer than running them. `Stepper` captures the step of each stage once, as a CUDA graph, and replays it for
 every whole batch; what changes from step to step (which batch, which step, which rate) lies in tensors that the
-recorded step reads. The first steps, batches that are not whole, and steps on a CPU are made plainly.
+captured step reads. The first steps, batches that are not whole, and steps on a CPU are made plainly.
 """
 
 from __future__ import annotations
@@ -15,24 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accord.methods.base import Batch, Clock, Phase
-from accord.training.optimisers import Optimiser
+from accord.methods.base import Batch, Phase, StepInfo
+from accord.optim import Optimiser
 
 WARM_UP = 3
-"""Plain steps of a stage before it is recorded, so that every buffer an optimiser or a library makes is there."""
-
-
-def training_step(phase: Phase, optimiser: Optimiser, batch: Batch, clock: Clock) -> Tensor:
-    """One update; a function of the networks, the optimiser's state and the batch, with no host sync."""
-    optimiser.clear()
-    loss = phase.loss(batch, clock)  # a number, or one for each run of a stack
-    (loss.sum() if loss.dim() else loss).backward()
-    optimiser.step()
-    return loss.detach()
+"""Plain steps of a stage before it is captured, so that every buffer an optimiser or a library makes is there."""
 
 
 def own_stream(device: torch.device) -> AbstractContextManager[Any]:
-    """Everything done inside goes to a stream of its own; steps cannot be recorded on the device's default one."""
+    """Everything done inside goes to a stream of its own; steps cannot be captured on the device's default one."""
     if device.type != "cuda":
         return nullcontext()
     own = torch.cuda.Stream(device)
@@ -41,51 +32,47 @@ def own_stream(device: torch.device) -> AbstractContextManager[Any]:
 
 
 class Stepper:
-    """Makes the steps of a phase and adds up their losses on the device."""
+    """Makes the steps of a phase and adds up the losses of its runs on the device."""
 
-    def __init__(
-        self,
-        phase: Phase,
-        optimiser: Optimiser,
-        rate: float | Tensor,
-        device: torch.device,
-        shape: tuple[int, ...] = (),
-    ) -> None:
-        self.phase, self.optimiser, self.rate = phase, optimiser, rate
-        self.total = torch.zeros(shape, device=device)
-        self.may_record = isinstance(rate, Tensor) and rate.is_cuda
-        self._step = torch.zeros((), dtype=torch.int64, device=device) if self.may_record else None
+    def __init__(self, phase: Phase, optimiser: Optimiser, runs: int, device: torch.device) -> None:
+        self.phase, self.optimiser = phase, optimiser
+        self.total = torch.zeros(runs, device=device)
+        self._each = torch.ones(runs, device=device)
+        self._step = torch.zeros((), dtype=torch.int64, device=device) if optimiser.capturing else None
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._plain_steps: dict[Hashable, int] = {}
 
     def __call__(self, batch: Any, step: int, epoch: int) -> None:
         kind = self.phase.stage(epoch), step % self.phase.turns
-        if self._recordable(batch) and self._plain_steps.get(kind, 0) >= WARM_UP:
-            if kind not in self._graphs:
-                self._graphs[kind] = self._record(batch, step, epoch)
-            self._step.fill_(step)  # pyright: ignore[reportOptionalMemberAccess]
-            batch.chunk.position.fill_(batch.index)
-            self._graphs[kind].replay()
+        if self._step is None or not self._capturable(batch) or self._plain_steps.get(kind, 0) < WARM_UP:
+            self._plain_steps[kind] = self._plain_steps.get(kind, 0) + 1
+            self._update(batch, StepInfo(step, epoch, self.optimiser.step_rate()))
             return
-        self._plain_steps[kind] = self._plain_steps.get(kind, 0) + 1
-        self._add(training_step(self.phase, self.optimiser, batch, Clock(step, epoch, self.rate)))
+        if kind not in self._graphs:
+            self._graphs[kind] = self._captured(batch, StepInfo(self._step, epoch, self.optimiser.now, step))
+        self._step.fill_(step)
+        batch.chunk.position.fill_(batch.index)
+        self._graphs[kind].replay()
 
-    def _recordable(self, batch: Any) -> bool:
-        chunk = getattr(batch, "chunk", None)
-        return self.may_record and chunk is not None and len(batch) == chunk.batch_size
+    def _capturable(self, batch: Any) -> bool:
+        return batch.chunk is not None and len(batch) == batch.chunk.batch_size
 
-    def _record(self, batch: Any, step: int, epoch: int) -> torch.cuda.CUDAGraph:
+    def _captured(self, batch: Any, info: StepInfo) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        clock = Clock(self._step, epoch, self.rate, recorded=step)  # pyright: ignore[reportArgumentType]
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
-            self._add(training_step(self.phase, self.optimiser, batch.chunk.moving(), clock))
+            self._update(batch.chunk.moving(), info)
         return graph
 
-    def _add(self, loss: Tensor) -> None:
-        self.total.add_(loss)
+    def _update(self, batch: Batch, info: StepInfo) -> None:
+        """One update; a function of the networks, the optimiser's state and the batch, with no host sync."""
+        self.optimiser.clear()
+        losses = self.phase.loss(batch, info)
+        losses.backward(self._each)
+        self.optimiser.step()
+        self.total.add_(losses.detach())
 
     def take_total(self) -> Tensor:
-        """The sum of losses since the last time."""
+        """The sum of each run's losses since the last time."""
         total = self.total.clone()
         self.total.zero_()
         return total

@@ -1,9 +1,10 @@
-"""The parts of a log that a recommender holds, and functions over many pairs."""
+"""How a log is divided into training, validation and seen clicks, and functions over many pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,64 @@ from accord.data.clicks import Clicks, match_pairs, pair_keys
 from accord.data.ids import Ids
 from accord.data.interactions import Interactions
 from accord.data.reading import Columns
+from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
 
 PAIR_BLOCK = 1 << 18
 """Pairs scored at a time."""
 TRAIN, VALID, VALID_FILE, SEEN = range(4)
-"""Parts of the log: trained on, held out of it for choosing the epoch, from a validation file, or only seen."""
+"""What a click is for: trained on, held out for choosing the epoch, from a validation file, or only seen."""
+
+
+@dataclass(frozen=True)
+class SplitLog:
+    """A log, divided."""
+
+    clicks: Clicks
+    part: np.ndarray
+    """What each click is for."""
+    notes: dict[str, Any]
+    """Counts, and how validation clicks were chosen."""
+
+    @property
+    def user_ids(self) -> Ids:
+        return self.clicks.user_ids
+
+    @property
+    def item_ids(self) -> Ids:
+        return self.clicks.item_ids
+
+    @cached_property
+    def held_users(self) -> int:
+        """Users of clicks that are not trained on."""
+        return len(np.unique(self.clicks.users[self.part != TRAIN]))
+
+
+def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any) -> SplitLog:
+    """Hold out a part of a log, or take the pairs of ``valid``, for choosing the epoch."""
+    if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
+        raise DataError(
+            f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
+            "a recommender needs at least two of each."
+        )
+    part = np.zeros(len(clicks), np.int8)
+    notes: dict[str, Any] = {"clicks": len(clicks), "merged": clicks.merged}
+    if valid is None:
+        by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
+        part[holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)] = VALID
+        notes["split"] = "each user's latest clicks" if by_time else "random clicks"
+    else:
+        clicks, part = with_validation(clicks, part, valid, notes)
+    if seen is not None:
+        clicks, part = with_seen(clicks, part, seen)
+    notes |= {
+        "users": len(clicks.user_ids),
+        "items": len(clicks.item_ids),
+        "train": int((part == TRAIN).sum()),
+        "valid": int(((part == VALID) | (part == VALID_FILE)).sum()),
+    }
+    return SplitLog(clicks, part, notes)
 
 
 def whole_k(k: Any) -> int:
@@ -53,7 +105,7 @@ def with_validation(
 
 
 def with_seen(clicks: Clicks, part: np.ndarray, seen: Any) -> tuple[Clicks, np.ndarray]:
-    """The log joined with pairs that are never recommended, and otherwise play no part."""
+    """The log joined with pairs that are never recommended, and are used for nothing else."""
     joined, parts, _, _ = _joined(clicks, part, seen, SEEN)
     return joined, parts
 

@@ -1,0 +1,212 @@
+"""What the two estimators share: settings, fitting, networks by role, saving."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from accord.errors import AccordError
+from accord.estimators.settings import make_settings, settings_class, signature_of
+from accord.methods import Method, Setup, chosen_method
+from accord.objectives import binary, multiclass
+from accord.training import EpochRecord, Run, computes_here
+
+OBJECTIVES = {"clicks": binary, "labels": multiclass}
+CUSTOM = "custom"
+"""How a run folder calls an architecture of the person's own."""
+
+
+class Cache:
+    """What several runs share: logs that were read, tensors on the device. Keys hold their objects alive."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, tuple[Any, Any]] = {}
+
+    def get(self, key: tuple[Any, ...], owners: Sequence[Any], make: Callable[[], Any]) -> Any:
+        """What was made for a key, in which ``owners`` are told apart by identity."""
+        whole = (*key, *map(id, owners))
+        if whole not in self._made:
+            self._made[whole] = (owners, make())
+        return self._made[whole][1]
+
+    def drop(self) -> None:
+        self._made.clear()
+
+
+@dataclass
+class Prepared:
+    """A run that was prepared from its source: what a training needs."""
+
+    run: Run
+    build: Callable[..., nn.Module]
+    """The network of a role: (role, architecture)."""
+    architecture: str
+    """The target's."""
+    identity: Sequence[Any]
+    """Words and arrays that tell this training from all others, for its checkpoint."""
+    same: Mapping[str, Any] = field(default_factory=dict)
+    """What the runs of a stack must have in common, by name."""
+    clean: Any = None
+    """Examples with trusted labels."""
+    bytes_needed: int = 0
+    """What training takes, roughly; a checkpoint takes no more."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training leaves behind of one run."""
+
+    history: list[EpochRecord]
+    kept: dict[str, nn.Module]
+    last: dict[str, nn.Module]
+    """As they were after the last epoch, of a method with several networks that answer together."""
+    architectures: dict[str, str]
+
+
+class Estimator:
+    """Fit, judge the given labels, save and load; what is done with a task's data is the subclass's."""
+
+    kind: ClassVar[str]
+    """What a run folder calls it."""
+    task: ClassVar[str]
+    metric: ClassVar[str]
+    """The metric of noisy validation by which the epoch is chosen."""
+
+    networks_: dict[str, nn.Module]
+    history_: list[EpochRecord]
+    architectures_: dict[str, str]
+    notes_: dict[str, Any]
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "__init__" in vars(cls):
+            own = list(inspect.signature(cls.__init__).parameters.values())
+            cls._own_parameters = own
+            cls.refresh_signature()
+
+    _own_parameters: ClassVar[list[inspect.Parameter]] = []
+
+    @classmethod
+    def refresh_signature(cls) -> None:
+        """List every setting, those of newly registered methods too."""
+        cls.__init__.__signature__ = signature_of(cls.task, cls._own_parameters)  # pyright: ignore
+
+    # -- settings ----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def settings(self) -> Any:
+        """The settings, checked."""
+
+    @classmethod
+    def check_settings(cls, values: dict[str, Any]) -> Any:
+        """Settings from keywords, refused in one sentence where they are wrong."""
+        return make_settings(cls.task, values)
+
+    @classmethod
+    def _named_method(cls, method: Any, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The name of a method given in any form, and the settings with those that came with it."""
+        name, own = chosen_method(method, cls.task)
+        if not isinstance(method, str):
+            cls.refresh_signature()
+        return name, own | settings
+
+    def _method(self, **more: Any) -> Method:
+        settings = self.settings
+        setup = Setup(self.task, OBJECTIVES[self.task], settings, **more)
+        return settings.method_class().bound(setup)
+
+    # -- fitting -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
+        """Read and check a source, the keyword arguments of `fit`, and say what to train."""
+
+    @abstractmethod
+    def _finish(self, trained: Trained, judge: bool) -> None:
+        """Keep what was learned and judge every given label."""
+
+    @abstractmethod
+    def _room(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> int:
+        """How many runs like this one are best trained as one stack; 1 where they are not stacked."""
+
+    def _stackable(self, settings: Any) -> bool:
+        """Whether runs with such settings are worth training as stacks, where they are alike."""
+        return False
+
+    def _join(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
+        """Let the runs of a stack share what they can; gives more that the method is told."""
+        return {}
+
+    def _fit(self, source: Mapping[str, Any], callback: Any, checkpoint: Any) -> Self:
+        """Fit alone; where that fails or is stopped, the estimator is what it was before."""
+        from accord.estimators.fitting import fit_together
+
+        before = dict(vars(self))
+        try:
+            fit_together([self], source, callbacks=[callback], checkpoint=checkpoint)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    @property
+    def _target(self) -> Any:
+        """What recommends or classifies: what was trained, whatever the settings say by now."""
+        computes_here()
+        if "target" in self.networks_:
+            return self.networks_["target"]
+        return self._method().target(self.networks_)
+
+    @property
+    def _networks_device(self) -> torch.device:
+        tensors = (t for net in self.networks_.values() for t in (*net.parameters(), *net.buffers()))
+        return next(tensors, torch.empty(0)).device
+
+    # -- keeping -----------------------------------------------------------------------------------------
+
+    def _require_fit(self) -> None:
+        if not hasattr(self, "networks_"):
+            raise AccordError(f"This {self.kind} is not trained yet; call fit first.")
+
+    @property
+    @abstractmethod
+    def metrics_(self) -> dict[str, Any]:
+        """Noisy validation metrics of the epoch that was kept, for each phase, and the issues that were found."""
+
+    @abstractmethod
+    def _save_files(self, draft: Path) -> dict[str, Any]:
+        """Write the estimator's own files; gives its part of the settings file."""
+
+    @abstractmethod
+    def _load_files(self, run: Path, config: dict[str, Any]) -> Callable[..., nn.Module]:
+        """Read the estimator's own files; gives a builder of networks by role."""
+
+    @abstractmethod
+    def _check_loaded(self, run: Path) -> None:
+        """Refuse networks that cannot answer."""
+
+    def save(self, path: str | Path, *, overwrite: bool = True, also: Callable[[Path], None] | None = None) -> None:
+        """Write the run folder, whole or not at all; ``also`` may add files before it appears."""
+        from accord.estimators.run_folder import save
+
+        self._require_fit()
+        save(self, Path(path), overwrite=overwrite, also=also)
+
+    def changed_settings(self) -> dict[str, Any]:
+        """Settings that are not as they are by default."""
+        fields = settings_class(self.task).model_fields
+        return {name: value for name, value in self.settings.model_dump().items() if value != fields[name].default}
+
+
+def judged_quality(method: Method, networks: dict[str, nn.Module], batch: Any) -> Tensor:
+    """P(the given label is right) of each example of one run's batch, (B,)."""
+    return method.label_quality(networks, batch).flatten()
