@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +14,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
-from accord.data.labelled import BLOCK, LabelledBatch, LabelledData, Scaling
+from accord.batches.labels import BLOCK, LabelData, LabelFeed, Scaling, on_shared_inputs
+from accord.data.augmentation import Augmentation
 from accord.data.splits import stratified_mask
 from accord.errors import DataError, SettingError
-from accord.estimators import classifier_folder
-from accord.estimators.classifier_settings import ClassifierSettings, make_classifier_settings
+from accord.estimators import classifier_folder, run_folder
+from accord.estimators.base import CUSTOM, Cache, Estimator, Prepared, Trained
 from accord.estimators.examples import (
     NotTrainedError,
     as_classes,
@@ -30,44 +32,25 @@ from accord.estimators.examples import (
 )
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.label_issues import judge
-from accord.estimators.limits import require_memory
+from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
-from accord.estimators.networks import Networks, Trained, probabilities
-from accord.estimators.refit import all_or_nothing
-from accord.estimators.settings import with_settings_in_signature
+from accord.estimators.networks import Networks
+from accord.estimators.settings import make_settings, require, settings_class
 from accord.evaluation.detection import detection_metrics, flag_metrics
-from accord.methods import USES_CLEAN_LABELS
+from accord.methods.two_stage import some_classes
+from accord.models import models_of
 from accord.models.classifiers import SMALLEST
-from accord.training import (
-    EpochRecord,
-    Hook,
-    Run,
-    Where,
-    checkpoint_of,
-    computes_here,
-    drive,
-    resolve_device,
-    training,
-)
+from accord.models.classifiers.mlp import WIDTH
+from accord.models.stack import as_stack, stack_kind
+from accord.training import Callback, CheckpointPath, Run, computes_here, has_whole_gpu
 
 TRAIN, VALID = 0, 1
 TABLE_ADVICE = "give a table (examples, columns) of finite numbers, with a label for each example"
+MOST = {"cpu": 16, "cuda": 64}
+"""Most runs of a stack: beyond them nothing is gained."""
 
 
-class Prepared(NamedTuple):
-    """Examples that were taken in: what a training needs."""
-
-    inputs: np.ndarray
-    data: LabelledData
-    valid: LabelledData | None
-    watched: LabelledData | None
-    trusted: LabelledData | None
-    """Clean examples."""
-    build: Networks
-
-
-@with_settings_in_signature(ClassifierSettings)
-class Classifier(ClassifierMixin, BaseEstimator):
+class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     """Learns classes from labels that cannot all be trusted; a scikit-learn estimator.
 
     >>> clf = Classifier(method="deca-p", epochs=2, seed=0)
@@ -76,24 +59,37 @@ class Classifier(ClassifierMixin, BaseEstimator):
     ['index', 'given_label', 'predicted_label', 'label_quality', 'is_label_issue']
     """
 
-    def __init__(self, model: Any = "auto", method: str = "deca-p", features: Any = None, **settings: Any) -> None:
+    kind = "classifier"
+    task = "labels"
+    metric = "accuracy"
+
+    def __init__(self, model: Any = "auto", method: Any = "deca-p", features: Any = None, **settings: Any) -> None:
         # scikit-learn's way: keep what was given, check it when fit is called.
-        self.model, self.method, self.features = model, method, features
-        fields = {name: field.default for name, field in ClassifierSettings.model_fields.items()}
+        name, settings = self._named_method(method, settings)
+        self.model, self.method, self.features = model, method if isinstance(method, str) else name, features
+        fields = {name: field.default for name, field in settings_class(self.task).model_fields.items()}
         for name, value in {**fields, **settings}.items():
             if name not in ("model", "method"):
                 setattr(self, name, value)
         unknown = set(settings) - set(fields)
         if unknown:
-            make_classifier_settings(dict.fromkeys(unknown))
+            make_settings(self.task, dict.fromkeys(unknown))
 
     @property
-    def settings(self) -> ClassifierSettings:
+    def settings(self) -> Any:
         """The settings, checked."""
-        values = {name: getattr(self, name) for name in ClassifierSettings.model_fields}
+        fields = settings_class(self.task).model_fields
+        values = {name: getattr(self, name, field.default) for name, field in fields.items()}
         if not isinstance(self.model, str):
-            values["model"] = "custom"
-        return make_classifier_settings(values)
+            values["model"] = CUSTOM
+        return self.check_settings(values)
+
+    @classmethod
+    def check_settings(cls, values: dict[str, Any]) -> Any:
+        settings = super().check_settings(values)
+        require("model", settings.model, [*models_of(cls.task), "auto", CUSTOM])
+        require("auxiliary", settings.auxiliary, [*models_of(cls.task), "auto"])
+        return settings
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -103,131 +99,115 @@ class Classifier(ClassifierMixin, BaseEstimator):
         y: Any,
         *,
         clean: tuple[Any, Any] | None = None,
-        watch: tuple[Any, Any] | None = None,
+        eval_set: tuple[Any, Any] | None = None,
         names: Any = None,
-        hook: Hook | None = None,
-        checkpoint: Where | None = None,
+        callback: Callback | None = None,
+        checkpoint: CheckpointPath | None = None,
     ) -> Self:
         """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
 
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
-        with trusted labels for mw-net; ``watch`` ones whose accuracy is written into the history and decides
-        nothing. ``names`` are the examples' own, such as files. ``hook`` is told of the progress. ``checkpoint`` is
-        a file in which the training is written down from time to time: where it is there already, the training
-        goes on from it, and when all is done it is removed.
+        with trusted labels for mw-net; ``eval_set`` ones whose accuracy is written into the history and decides
+        nothing. ``names`` are the examples' own, such as files. ``callback`` is told of the progress.
+        ``checkpoint`` is a file in which the training is saved from time to time: where it is there already, the
+        training is resumed from it, and when all is done it is removed.
         """
-        with all_or_nothing(self):
-            self.names_ = None if names is None else np.asarray(names)
-            if self.names_ is not None and self.names_.shape != (count(y),):
-                raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
-            run = self.start(X, y, clean=clean, watch=watch, checkpoint=checkpoint)
-            self.finish(drive([run], self._device, [hook])[0])
-        if isinstance(checkpoint, str | Path):
-            Path(checkpoint).unlink(missing_ok=True)
-        return self
+        source = {"X": X, "y": y, "clean": clean, "eval_set": eval_set, "names": names}
+        return self._fit(source, callback, checkpoint)
 
-    def start(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        clean: tuple[Any, Any] | None = None,
-        watch: tuple[Any, Any] | None = None,
-        resident: Tensor | None = None,
-        checkpoint: Where | None = None,
-    ) -> Run:
-        """Take the examples in and give the training, to be driven alone or beside others, and then finished.
-
-        ``resident`` is the same examples on the device already, shared by several runs.
-        """
-        settings, taken = self.settings, self.prepare(X, y, clean=clean, watch=watch, resident=resident)
-        valid, watched = taken.valid, taken.watched
-        method = settings.make_method(
-            len(self.classes_), self._auxiliary(), taken.trusted, keep_last=watched is not None
-        )
-        self._phases, self._watched = method.phases(taken.build), watched
-        known = (
-            self._device.type,
-            settings.model_dump_json(),
-            taken.inputs,
-            self.labels_,
-            *map(np.asarray, clean or ()),
-        )
-        return training(
-            self._phases,
-            taken.data,
-            settings.training_options(self.model_),
-            None if valid is None else lambda network: accuracy(network, valid),
-            None if watched is None else lambda network: accuracy(network, watched),
-            checkpoint_of(checkpoint, *known),
-        )
-
-    def prepare(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        clean: tuple[Any, Any] | None = None,
-        watch: tuple[Any, Any] | None = None,
-        resident: Tensor | None = None,
-    ) -> Prepared:
-        """Check the examples and lay them out for a training."""
-        settings = self.settings
-        refuse_other_than_pairs(clean=clean, watch=watch)
-        if settings.method == "mw-net" and (clean is None or not count(clean[1])):
-            raise DataError("Method mw-net learns from some clean examples: give fit(..., clean=(inputs, labels)).")
-        if clean is not None and settings.method not in USES_CLEAN_LABELS:
+    def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
+        settings, clean, eval_set = self.settings, source.get("clean"), source.get("eval_set")
+        method = settings.method_class
+        refuse_other_than_pairs(clean=clean, eval_set=eval_set)
+        if method.uses_clean_labels and (clean is None or not count(clean[1])):
+            raise DataError(
+                f"Method {method.name} learns from some clean examples: give fit(..., clean=(inputs, labels))."
+            )
+        if clean is not None and not method.uses_clean_labels:
             raise SettingError(f"Method '{settings.method}' learns from no clean examples; leave clean= out.")
-        self._device = resolve_device(settings.device)
-        names: np.ndarray | None = getattr(self, "names_", None)
-        self.names_ = names if names is not None and len(names) == count(y) else None
-        self.notes_: dict[str, Any] = {}
-        inputs, labels = self._take(X, y)
-        held = np.zeros(len(labels), bool)
+        self._device, self.notes_ = device, {}
+        self._take(source, cache)
+        held = np.zeros(len(self.labels_), bool)
         if settings.valid_share > 0:
-            held = stratified_mask(labels, settings.valid_share, seed=settings.seed)
+            held = stratified_mask(self.labels_, settings.valid_share, seed=settings.seed)
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
-        self.labels_ = labels
-        if resident is None:
-            advice = "use fewer examples, or smaller images"
-            require_memory(inputs.size * inputs.itemsize, self._device, "Holding these examples", advice)
-        values = on_device(inputs, self._device) if resident is None else resident
-        rows = torch.from_numpy(np.flatnonzero(~held)).to(self._device)
+        values = self._on_device(source["X"], cache)
+        rows = torch.from_numpy(np.flatnonzero(~held)).to(device)
         self.scaling_ = Scaling.of(values.index_select(0, rows)).to(torch.device("cpu"))
-        given = torch.from_numpy(labels).to(self._device)
-        augmentation = settings.augmentation() if values.dim() == 4 else None
+        given = torch.from_numpy(self.labels_).to(device)
         data = self._data(values, given, rows)
-        data.augmentation = augmentation
-        self._whole = self._data(values, given, torch.arange(len(labels), device=self._device))
-        alone = settings.batch_size == 1 or len(rows) == 1
-        alone |= settings.method == "itlm" and round(settings.keep_share * len(rows)) <= 1
-        build = self._networks(alone)
-        build.check(self._auxiliary() if settings.method == "deca" else None)
-        valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(self._device))
-        watched, trusted = (None if given is None else self._other(given) for given in (watch, clean))
-        return Prepared(inputs, data, valid if held.any() else None, watched, trusted, build)
+        if values.dim() == 4 and settings.augment != "none":
+            data.augmentation = Augmentation(flip=settings.augment == "crop-flip")
+        self._whole = self._data(values, given, torch.arange(len(self.labels_), device=device))
+        build = self._networks(self._has_lone_steps(len(rows)))
+        build.check(self._auxiliary() if "auxiliary" in method.settings_of(self.task).model_fields else None)
+        valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device)) if held.any() else None
+        self._eval_set = self._other(eval_set, cache)
+        return Prepared(
+            Run(settings.training_options(self.model_), data, LabelFeed, valid, self._eval_set),
+            build,
+            self.model_,
+            self._identity(source),
+            self._shared_by_stack(data, valid, clean),
+            self._other(clean, cache),
+        )
 
-    def _take(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Checked inputs and class numbers; learns the shape, the classes and the model's name."""
+    def _take(self, source: Mapping[str, Any], cache: Cache) -> None:
+        """Check the examples; learns the shape, the classes and the model's name."""
+        X, y, names = source["X"], source["y"], source.get("names")
         if y is None:
             raise DataError("A classifier requires y to be passed, but the target y is None.")
+        self.names_ = None if names is None else np.asarray(names)
+        if self.names_ is not None and self.names_.shape != (count(y),):
+            raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
         if is_table(X):
             with refused(TABLE_ADVICE):
                 checked: Any = validate_data(self, X, y, dtype=np.float32)
             inputs, y = checked
         else:
-            inputs = as_images(X)
+            inputs = cache.get(("images",), [X], lambda: as_images(X))
             self.n_features_in_ = int(np.prod(inputs.shape[1:]))
             if len(inputs) != count(y):
                 raise DataError(f"There are {len(inputs)} images and {count(y)} labels; give one for each.")
+        self._inputs = inputs
         self.classes_, labels = as_classes(y)
         if len(self.classes_) < 2:
             found = "one class" if len(labels) else "no class"
             raise DataError(f"The labels hold {found}; a classifier needs at least two.")
+        self.labels_ = labels.astype(np.int64)
         self.shape_: tuple[int, ...] = tuple(inputs.shape[1:])
         name = self.settings.model
         self.model_ = self._usual_model() if name == "auto" else name
-        return inputs, labels.astype(np.int64)
+
+    def _on_device(self, X: Any, cache: Cache) -> Tensor:
+        """The inputs on the device; those that are one object are held once."""
+
+        def make() -> Tensor:
+            size = self._inputs.size * self._inputs.itemsize
+            require_memory(size, self._device, "Holding these examples", "use fewer examples, or smaller images")
+            return on_device(self._inputs, self._device)
+
+        return cache.get(("inputs", str(self._device)), [X], make)
+
+    def _identity(self, source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+        further = [one for pair in (source.get("clean"), source.get("eval_set")) for one in pair or ()]
+        own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
+        return [*own, *((one, np.asarray(one)) for one in further)]
+
+    def _shared_by_stack(self, data: LabelData, valid: LabelData | None, clean: Any) -> dict[str, Any]:
+        """What the runs of a stack must have in common."""
+        alone = len(data) < self.settings.batch_size or some_classes(self.settings, len(self.classes_)) is not None
+        return {
+            "number of examples": (len(data), valid is None, None if clean is None else count(clean[1])),
+            "classes": tuple(self.classes_.tolist()),
+            "size of a step, or sum over all classes": id(self) if alone else None,
+        }
+
+    def _has_lone_steps(self, examples: int) -> bool:
+        """Whether some step may have a single example."""
+        settings = self.settings
+        few = settings.method == "itlm" and round(settings.keep_share * examples) <= 1
+        return settings.batch_size == 1 or examples == 1 or few
 
     def _usual_model(self) -> str:
         """convnet for images, unless they are too small to be pooled, and mlp for all else."""
@@ -242,41 +222,81 @@ class Classifier(ClassifierMixin, BaseEstimator):
         model = self.model_ if isinstance(self.model, str) else self.model
         settings = self.settings
         fused = settings.compile and settings.method != "mw-net"  # forward mode goes through no compiled network
-        return Networks(model, self.features, shape, len(self.classes_), settings.seed, self._device, fused, alone)
+        usual = self._usual_model()
+        return Networks(
+            model, self.features, shape, len(self.classes_), settings.seed, self._device, fused, alone, usual
+        )
 
-    def _data(self, values: Tensor, labels: Tensor, rows: Tensor) -> LabelledData:
-        device = values.device
-        return LabelledData(values, labels, rows, self.scaling_.to(device), None, self.settings.dtype(device))
+    def _data(self, values: Tensor, labels: Tensor, rows: Tensor) -> LabelData:
+        device, precision = values.device, self.settings.precision
+        half = precision == "bfloat16" or (precision == "auto" and device.type == "cuda" and has_whole_gpu())
+        kind = torch.bfloat16 if half else torch.float32
+        return LabelData(values, labels, rows, self.scaling_.to(device), None, kind)
 
-    def _other(self, examples: tuple[Any, Any]) -> LabelledData:
+    def _other(self, examples: tuple[Any, Any] | None, cache: Cache) -> LabelData | None:
         """Further examples with labels of the known classes, on the device."""
-        values = on_device(self._as_fitted(examples[0]), self._device)
+        if examples is None:
+            return None
+        made = lambda: on_device(self._as_fitted(examples[0]), self._device)  # noqa: E731
+        values = cache.get(("inputs", str(self._device)), [examples[0]], made)
         labels = torch.from_numpy(self.class_numbers(examples[1])).to(self._device)
         if len(values) != len(labels) or not len(labels):
             raise DataError(
-                f"There are {len(values)} clean or watched examples and {len(labels)} labels of theirs; "
+                f"There are {len(values)} clean or eval_set examples and {len(labels)} labels of theirs; "
                 "give one for each, and at least one."
             )
         return self._data(values, labels, torch.arange(len(labels), device=self._device))
 
-    def finish(self, history: list[EpochRecord], trained: Trained | None = None) -> None:
-        """Keep what was learned and judge every given label; by default by the networks of `start`."""
-        self.history_ = history
-        if trained is None:
-            trained = Trained.by(self._phases, self._watched)
-            del self._phases, self._watched
+    def _join(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
+        runs = [one.run for one in prepared]
+        distinct = {id(run.data.inputs): run.data.inputs for run in runs}
+        size = sum(inputs.numel() * inputs.element_size() for inputs in distinct.values())
+        if len(distinct) > 1:
+            from accord.estimators.fitting import SHARE, StackError
+
+            if 2 * size > SHARE * free_memory(self._device):
+                raise StackError("There is no room to lay the inputs of these runs end to end.")
+        sets = on_shared_inputs([run.data for run in runs] + [run.valid for run in runs if run.valid is not None])
+        for k, run in enumerate(runs):
+            run.data = sets[k]
+            run.valid = None if run.valid is None else sets[len(runs) + k]
+        trusted = [one.clean for one in prepared if one.clean is not None]
+        clean = LabelFeed(on_shared_inputs(trusted)) if trusted else None
+        return {"classes": len(self.classes_), "clean": clean, "keep_last": runs[0].eval_set is not None}
+
+    def _stackable(self, settings: Any) -> bool:
+        named = settings.model in ("auto", "mlp") or stack_kind(_class_of(settings.model)) is not None
+        return isinstance(self.model, str) and named and not settings.compile
+
+    def _room(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> int:
+        from accord.estimators.fitting import room_for
+
+        settings, X = self.settings, source["X"]
+        model = settings.model if settings.model != "auto" else "mlp" if is_table(X) else "convnet"
+        if stack_kind(_class_of(model)) is None:
+            return 1
+        example, classes = int(np.prod(np.shape(X)[1:])), len(np.unique(source["y"]))
+        inner = settings.batch_size * (example + 8 * WIDTH + classes * WIDTH)
+        taken = 4 * (2 * inner + 12 * WIDTH * (example + 3 * WIDTH))
+        own = len(X) if source.get("clean") is not None else 0  # laid end to end
+        return room_for(taken + 2 * own * example * 4, MOST[device.type], device)
+
+    def _finish(self, trained: Trained, judge_labels: bool) -> None:
+        """Keep what was learned and judge every given label."""
+        self.history_, self.architectures_ = trained.history, trained.architectures
         self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
-        method = self.settings.make_method(len(self.classes_), self._auxiliary())
-        if trained.last and trained.watched is not None:
-            answers = accuracy(method.target(trained.last).eval(), trained.watched)
-            history[-1]["watched_together"] = {name: float(value) for name, value in answers.items()}
-        judged = judge(method, self.networks_, self._whole.in_order, len(self.classes_))
-        self.label_quality_, self.predicted_ = judged.quality, judged.predicted
-        self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix
-        self.n_iter_ = len(history)
-        self.device_ = str(self._device)
-        self.worst_images_ = self._worst_images()
-        del self._whole
+        method = self._method(classes=len(self.classes_))
+        if trained.last and self._eval_set is not None:
+            together = as_stack(method.target(trained.last).eval())
+            found = self._eval_set.measure(together, [0], [self._eval_set])
+            self.history_[-1]["eval_set_together"] = {name: float(value) for name, value in found.items()}
+        self.n_iter_, self.device_ = len(self.history_), str(self._device)
+        if judge_labels:
+            judged = judge(method, self.networks_, LabelFeed([self._whole]).in_order, len(self.classes_))
+            self.label_quality_, self.predicted_ = judged.quality, judged.predicted
+            self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix
+            self.worst_images_ = self._worst_images()
+        del self._whole, self._eval_set, self._inputs
 
     def _worst_images(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Positions and pixels of the least believable images, for the report."""
@@ -295,14 +315,14 @@ class Classifier(ClassifierMixin, BaseEstimator):
         inputs = self._as_fitted(X)
         if not len(inputs):
             return np.empty((0, len(self.classes_)))
-        device = torch.device(self.device_)
-        labels = torch.zeros(len(inputs), dtype=torch.int64)
-        target = self._target()
+        device, target = torch.device(self.device_), self._target.eval()
         parts = []
         for start in range(0, len(inputs), BLOCK):
             values = on_device(inputs[start : start + BLOCK], device)
-            data = self._data(values, labels.to(device), torch.arange(len(values), device=device))
-            parts.append(probabilities(target, data.in_order()))
+            labels = torch.zeros(len(values), dtype=torch.int64, device=device)
+            data = self._data(values, labels, torch.arange(len(values), device=device))
+            with torch.no_grad():
+                parts += [torch.softmax(batch.logits(target)[0], 1) for batch in LabelFeed([data]).in_order()]
         answers = torch.cat(parts).double().cpu().numpy()
         lost = ~np.isfinite(answers).all(1)
         if lost.any():
@@ -318,7 +338,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(1)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of labels that are foreseen."""
+        """The share of labels that are predicted."""
         with refused("give as many labels as examples"):
             return float(super().score(X, y, sample_weight))
 
@@ -328,12 +348,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         except NotFittedError as error:
             raise NotTrainedError("This classifier is not fitted yet; call fit first.") from error
 
+    @property
     def _target(self) -> nn.Module:
         """What was trained answers, whatever the settings say by now."""
         computes_here()
         if "target" in self.networks_:
-            return self.networks_["target"].eval()
-        return self.settings.make_method(len(self.classes_), self._auxiliary()).target(self.networks_).eval()
+            return self.networks_["target"]
+        return self._method(classes=len(self.classes_)).target(self.networks_)
 
     def _as_fitted(self, X: Any) -> np.ndarray:
         """Inputs of the shape that was trained on."""
@@ -348,18 +369,18 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise DataError(f"Images of shape {images.shape[1:]} are not those of the training, {self.shape_}.")
         return images
 
-    def class_numbers(self, labels: Any, *, strangers: bool = False) -> np.ndarray:
+    def class_numbers(self, labels: Any, *, unknown: bool = False) -> np.ndarray:
         """The class number of each label, whether it came as text or as a number.
 
-        A label that was not trained on is an error, or with ``strangers`` −1.
+        A label that was not trained on is an error, or with ``unknown`` −1.
         """
         known = {_word(value): k for k, value in enumerate(self.classes_.tolist())}
         with refused("give each example one label of the classes trained on"):
             distinct, which = np.unique(column_or_1d(labels), return_inverse=True)
         numbers = np.array([known.get(_word(value), -1) for value in distinct.tolist()], np.int64)
-        if not strangers and (numbers < 0).any():
-            unknown = distinct[numbers < 0][0]
-            raise DataError(f"Label '{unknown}' is none of the {len(self.classes_)} classes trained on.")
+        if not unknown and (numbers < 0).any():
+            label = distinct[numbers < 0][0]
+            raise DataError(f"Label '{label}' is none of the {len(self.classes_)} classes trained on.")
         return numbers[which]
 
     # -- noise -----------------------------------------------------------------------------------------
@@ -371,7 +392,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
         takes the example for another class, or with ``share`` it is among the worst of that share.
         """
         self._require_fit()
-        flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)
         named = {} if self.names_ is None else {"file": self.names_}
         return worst_first(
             pa.table(
@@ -381,10 +401,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
                     "given_label": self.classes_[self.labels_],
                     "predicted_label": self.classes_[self.predicted_],
                     "label_quality": self.label_quality_,
-                    "is_label_issue": flagged,
+                    "is_label_issue": self._flagged(share),
                 }
             )
         )
+
+    def _flagged(self, share: float | None) -> np.ndarray:
+        return self.is_issue_ if share is None else flag_share(self.label_quality_, share)
 
     # -- measuring -------------------------------------------------------------------------------------
 
@@ -407,43 +430,52 @@ class Classifier(ClassifierMixin, BaseEstimator):
             is_noise = as_bool(pa.chunked_array([pa.array(np.asarray(is_noise))]))
         if len(is_noise) != len(self.labels_):
             raise DataError(f"{len(is_noise)} marks for {len(self.labels_)} examples; give one for each.")
-        flagged = self.is_issue_ if share is None else flag_share(self.label_quality_, share)
         return {
             **detection_metrics(self.label_quality_, is_noise, "label"),
-            **flag_metrics(flagged, is_noise),
+            **flag_metrics(self._flagged(share), is_noise),
             "examples": len(is_noise),
             "noise_share": float(is_noise.mean()),
         }
 
-    @property
-    def metrics_(self) -> dict[str, Any]:
-        """Noisy validation metrics of the epoch that was kept, for each phase, and the issues that were found."""
-        return classifier_folder.metrics_of(self)
-
     # -- keeping ---------------------------------------------------------------------------------------
-
-    def save(self, path: str | Path, *, overwrite: bool = True, also: Any = None) -> None:
-        """Write the run folder, whole or not at all; ``also`` may add files before it appears."""
-        self._require_fit()
-        classifier_folder.save(self, Path(path), overwrite=overwrite, also=also)
 
     @classmethod
     def load(cls, path: str | Path, model: Any = None, features: Any = None) -> Self:
         """Read a run folder; a run of your own model needs ``model``, and ``features`` as it was given."""
-        return classifier_folder.load(cls, Path(path), model, features)
+
+        def make(settings: dict[str, Any]) -> Self:
+            own = model if settings["model"] == CUSTOM else settings["model"]
+            lists = {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
+            return cls(features=features, **{**settings, **lists, "model": own})
+
+        return run_folder.load(Path(path), cls.kind, model is not None, make)
+
+    def _save_files(self, draft: Path) -> dict[str, Any]:
+        return classifier_folder.save_files(self, draft)
+
+    def _load_files(self, run: Path, config: dict[str, Any]) -> Callable[..., nn.Module]:
+        classifier_folder.load_files(self, run, config)
+        return self._networks()
+
+    def _check_loaded(self, run: Path) -> None:
+        try:
+            sound = hasattr(self._target, "outputs")
+        except KeyError:
+            sound = False
+        if not sound:
+            raise DataError(f"'{run}' names no network that answers; the folder is damaged, fit it again.")
+
+    @property
+    def metrics_(self) -> dict[str, Any]:
+        return classifier_folder.metrics_of(self)
+
+
+def _class_of(model: str) -> Any:
+    from accord.models import model_of
+
+    return None if model in (CUSTOM, "auto") else model_of(model, "labels")
 
 
 def _word(value: Any) -> str:
     """A label in words: 1, 1.0 and '1' are the same."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def accuracy(network: nn.Module, data: LabelledData) -> dict[str, Tensor]:
-    """The share of given labels that a network foresees; left on the device until it is read."""
-    with torch.no_grad():
-        right = [_right(network, batch) for batch in data.in_order()]
-    return {"accuracy": torch.stack(right).sum() / len(data)}
-
-
-def _right(network: nn.Module, batch: LabelledBatch) -> Tensor:
-    return (batch.logits(network).argmax(1) == batch.labels).sum()

@@ -1,9 +1,9 @@
-"""A trained classifier as a run folder: JSON, safetensors and Parquet."""
+"""What only a classifier's run folder has: classes, scaling, labels and what was said of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +11,14 @@ import pyarrow.parquet
 import torch
 from safetensors.numpy import load_file, save_file
 
-import accord
-from accord.data.labelled import Scaling
+from accord.batches.labels import Scaling
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
-from accord.files import standing
 from accord.training import resolve_device
 
 if TYPE_CHECKING:
     from accord.estimators.classifier import Classifier
 
-C = TypeVar("C", bound="Classifier")
-KIND = "classifier"
 LABELS, THUMBS, NOISE = "labels.parquet", "worst.safetensors", "noise.safetensors"
 WIDEST = 1 << 14
 """Bytes of a class's name that a run folder may ask for."""
@@ -30,34 +26,18 @@ THUMBNAILS = 48
 """Images of the worst labels that a run keeps for its report."""
 
 
-def save(clf: Classifier, path: Path, *, overwrite: bool, also: Any) -> None:
-    with folder.new_folder(path, KIND, overwrite=overwrite) as draft:
-        folder.write_json(draft / folder.CONFIG, _config(clf))
-        folder.write_weights(draft / folder.WEIGHTS, clf.networks_)
-        pyarrow.parquet.write_table(_label_table(clf), draft / LABELS)
-        folder.write_lines(draft / folder.HISTORY, clf.history_)
-        folder.write_json(draft / folder.METRICS, metrics_of(clf))
-        save_file({"matrix": clf.noise_matrix_}, draft / NOISE)
-        if clf.worst_images_ is not None:
-            at, pixels = clf.worst_images_
-            save_file({"index": at.astype(np.int64), "pixels": np.ascontiguousarray(pixels)}, draft / THUMBS)
-        if also is not None:
-            also(draft)
-
-
-def _config(clf: Classifier) -> dict[str, Any]:
+def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
+    pyarrow.parquet.write_table(_label_table(clf), draft / LABELS)
+    save_file({"matrix": clf.noise_matrix_}, draft / NOISE)
+    if clf.worst_images_ is not None:
+        at, pixels = clf.worst_images_
+        save_file({"index": at.astype(np.int64), "pixels": np.ascontiguousarray(pixels)}, draft / THUMBS)
     scaling = clf.scaling_
     return {
-        "format": folder.FORMAT,
-        "kind": KIND,
-        "accord": accord.__version__,
-        "torch": torch.__version__,
-        "settings": clf.settings.model_dump(),
         "model": clf.model_,
         "classes": {"type": clf.classes_.dtype.str, "values": clf.classes_.tolist()},
         "shape": list(clf.shape_),
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
-        "networks": list(clf.networks_),
         "data": clf.notes_,
     }
 
@@ -75,28 +55,7 @@ def _label_table(clf: Classifier) -> pa.Table:
     )
 
 
-def load(cls: type[C], run: Path, model: Any, features: Any) -> C:
-    run = standing(run)
-    config = folder.read_config(run, KIND)
-    with folder.damage_named(run, own_model=model is not None):
-        return _loaded(cls, run, config, model, features)
-
-
-def _loaded(cls: type[C], run: Path, config: dict[str, Any], model: Any, features: Any) -> C:
-    settings = dict(config["settings"])
-    own = settings.pop("model") == "custom"
-    if own and model is None:
-        raise DataError(f"'{run}' holds a model of your own; pass it: Classifier.load(path, model=…, features=…).")
-    for name in ("c1", "c2"):
-        if isinstance(settings[name], list):
-            settings[name] = tuple(settings[name])
-    clf = cls(model=model if own else config["settings"]["model"], features=features, **settings)
-    _restore_facts(clf, run, config)
-    _restore_networks(clf, run, config["networks"])
-    return clf
-
-
-def _restore_facts(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
+def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     """Classes, shape, scaling and the judgement of every label, each checked against the others."""
     clf.classes_ = _classes(config["classes"])
     clf.shape_, clf.model_ = tuple(int(n) for n in config["shape"]), config["model"]
@@ -112,8 +71,7 @@ def _restore_facts(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
         folder.column(table, name, kind, run / LABELS) for name, kind in zip(names, kinds, strict=False)
     )
     clf.names_ = None if table["name"].null_count else np.array(table["name"].cast(pa.string()).to_pylist())
-    clf.history_ = folder.read_history(run / folder.HISTORY, "accuracy")
-    clf.n_iter_ = len(clf.history_)
+    clf.n_iter_ = len(folder.read_lines(run / folder.HISTORY))
     clf.worst_images_ = (
         _read_thumbnails(run / THUMBS, len(clf.labels_), clf.shape_) if len(clf.shape_) == 3 else None
     )
@@ -132,6 +90,8 @@ def _restore_facts(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     )
     if not sound:
         raise DataError(f"The files of '{run}' do not fit together; the folder is damaged, fit it again.")
+    clf._device = resolve_device(clf.settings.device if torch.cuda.is_available() else "cpu")
+    clf.device_ = str(clf._device)
 
 
 def _classes(stored: dict[str, Any]) -> np.ndarray:
@@ -145,19 +105,6 @@ def _classes(stored: dict[str, Any]) -> np.ndarray:
     if not np.array_equal(np.unique(classes), classes):
         raise ValueError("the classes are not distinct and in order")
     return classes
-
-
-def _restore_networks(clf: Classifier, run: Path, roles: list[str]) -> None:
-    if not {"target"} <= set(roles) and not {"first", "second"} <= set(roles):
-        raise DataError(f"'{run}' names no network that answers; the folder is damaged, fit it again.")
-    clf._device = resolve_device(clf.settings.device if torch.cuda.is_available() else "cpu")
-    clf.device_ = str(clf._device)
-    build = clf._networks()
-    models = {"noise": "noise", "weight": "weight"}
-    clf.networks_ = {role: build(role, models.get(role)) for role in roles}
-    folder.read_weights(run / folder.WEIGHTS, clf.networks_)
-    for network in clf.networks_.values():
-        network.requires_grad_(False).eval()
 
 
 def _read_thumbnails(path: Path, examples: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

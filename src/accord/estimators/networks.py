@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from accord.data.labelled import LabelledData
 from accord.errors import SettingError, first_line, nearest
-from accord.methods import Phase
-from accord.models import CLASSIFIERS, FeatureModel, NoiseModel, Wrapped
-from accord.models.classifiers.weight_net import WeightNet
+from accord.models import model_of
+from accord.models.classifiers import FeatureModel, NoiseModel, WeightNet, Wrapped
 from accord.training import seeded
 
 
@@ -34,11 +31,13 @@ class Networks:
     compiled: bool = False
     alone: bool = False
     """Whether some step has a single example."""
+    usual: str = "mlp"
+    """What ``auto`` stands for."""
     _width: int | None = None
 
-    def __call__(self, role: str, model: str | None = None) -> nn.Module:
+    def __call__(self, role: str, architecture: Any = None) -> nn.Module:
         with seeded(self.seed, "network", role):
-            network = self._fresh(model)
+            network = self._fresh(architecture)
         network.to(self.device)
         if len(self.shape) == 3:
             network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
@@ -46,19 +45,22 @@ class Networks:
             network.outputs = torch.compile(network.outputs)  # pyright: ignore
         return network
 
-    def _fresh(self, model: str | None) -> nn.Module:
-        if model == "noise":
+    def _fresh(self, architecture: Any) -> nn.Module:
+        if architecture == "noise-model":
             return NoiseModel(self._feature_width(), self.classes)
-        if model == "weight":
+        if architecture == "weight-net":
             return WeightNet()
-        return self._classifier(model or self.model)
+        return self._classifier(self.model if architecture in (None, "custom") else architecture)
 
     def _classifier(self, model: Any) -> nn.Module:
         if isinstance(model, str):
+            model = self.usual if model == "auto" else model
             if model != "mlp" and len(self.shape) != 3:
                 raise SettingError(f"Model '{model}' is for images; rows of a table want model='mlp'.")
             try:
-                return CLASSIFIERS[model](self.shape, self.classes)
+                return model_of(model, "labels")(self.shape, self.classes)
+            except SettingError:
+                raise
             except ValueError as error:
                 raise SettingError(f"Model '{model}' cannot take these examples: {error}; use mlp.") from error
         if isinstance(model, nn.Module):
@@ -95,7 +97,7 @@ class Networks:
         return self._width
 
     def _look(self, model: Any) -> int:
-        """One look at an example of nought: the width of the features, and whether the model can serve at all.
+        """Look at one example of zeros: the width of the features, and whether the model can serve at all.
 
         A model that must learn from one example at a time is looked at in training: most norms cannot.
         """
@@ -120,29 +122,3 @@ class Networks:
         self._feature_width()
         if auxiliary is not None:
             self._look(auxiliary)
-
-
-def probabilities(network: nn.Module, batches: Any) -> Tensor:
-    """P(class) of every example, a block at a time."""
-    with torch.no_grad():
-        return torch.cat([torch.softmax(batch.logits(network), 1) for batch in batches])
-
-
-class Trained(NamedTuple):
-    """What a training leaves behind."""
-
-    kept: dict[str, nn.Module]
-    last: dict[str, nn.Module]
-    """As they were after the last epoch, of a method with several networks that answer together."""
-    watched: LabelledData | None
-    """Further examples that these are asked about."""
-
-    @classmethod
-    def by(cls, phases: Sequence[Phase], watched: LabelledData | None, place: int | None = None) -> Self:
-        """Of a stack, the networks at a place."""
-
-        def own(network: Any) -> nn.Module:
-            return network if place is None else network.everyone[place]
-
-        kept = {role: own(phase.networks[role]) for phase in phases for role in phase.kept}
-        return cls(kept, {role: own(one) for phase in phases for role, one in phase.last.items()}, watched)

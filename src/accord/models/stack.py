@@ -67,7 +67,7 @@ class Stack(nn.Module):
 
     def finite(self) -> Tensor:
         """For each member, whether all its parameters are finite, (R,)."""
-        each = [torch.isfinite(p).view(len(self), -1).all(1) for p in self.parameters()]
+        each = [torch.isfinite(p).reshape(len(self), -1).all(1) for p in self.parameters()]
         return torch.stack(each).all(0)
 
 

@@ -29,7 +29,7 @@ def label_quality(f: Tensor, labels: Tensor) -> Tensor:
 
 def average(members: list[Tensor]) -> Tensor:
     """Logits of the mean of several models' probabilities."""
-    logs = torch.stack([F.log_softmax(f, 1) for f in members])
+    logs = torch.stack([F.log_softmax(f, -1) for f in members])
     return torch.logsumexp(logs, 0)
 
 
@@ -88,7 +88,7 @@ def stage_two(
         classes = torch.arange(f.shape[-1], device=f.device)[None]
         counted = classes != k
     else:
-        p = p.gather(1, chosen.classes)
+        p = p.gather(-1, chosen.classes)
         classes = chosen.classes
         counted = chosen.weights * (classes != k)
     if not full:
@@ -109,14 +109,14 @@ def choose_classes(f: Tensor, step: int | Tensor, likely: int, in_turn: int) -> 
     The others lie evenly spaced over all classes and move on with every step. Each class comes up equally often
     and then counts n/in_turn times, so that a sum over the chosen ones is, over a round of steps, the sum over all.
     """
-    n = f.shape[1]
-    top = f.detach().topk(likely, 1, sorted=False).indices
+    n = f.shape[-1]
+    top = f.detach().topk(likely, -1, sorted=False).indices
     spacing = torch.arange(in_turn, device=f.device) * n // in_turn
     stride = TURN if n % TURN else TURN + 8  # prime both, and so without a factor in common with n
-    turn = ((spacing + step * stride + step // n) % n).expand(len(f), -1)
-    in_top = (turn[:, :, None] == top[:, None, :]).any(2)
-    weights = torch.cat([torch.ones_like(top, dtype=f.dtype), (n / in_turn) * (~in_top).to(f.dtype)], 1)
-    return Chosen(torch.cat([top, turn], 1), weights)
+    turn = ((spacing + step * stride + step // n) % n).expand(*f.shape[:-1], -1)
+    in_top = (turn[..., :, None] == top[..., None, :]).any(-1)
+    weights = torch.cat([torch.ones_like(top, dtype=f.dtype), (n / in_turn) * (~in_top).to(f.dtype)], -1)
+    return Chosen(torch.cat([top, turn], -1), weights)
 
 
 TURN = 7919
@@ -125,4 +125,4 @@ TURN = 7919
 
 def given_label_posterior(f: Tensor, costs: Tensor, labels: Tensor) -> Tensor:
     """P(y = ỹ | ỹ) = p_ỹ·hφ(x, ỹ)[ỹ] / Σ_c p_c·hφ(x, c)[ỹ], from the costs of every class."""
-    return label_quality(F.log_softmax(f, 1) - costs, labels)
+    return label_quality(F.log_softmax(f, -1) - costs, labels)

@@ -189,7 +189,7 @@ class PhaseTrainer:
         totals = self.stepper.take_total()
         measured = {name: self._measured(name) for name in ("valid", "eval_set")}
         yield  # other trainings continue while the device works
-        losses = (totals / (self.steps - self._first)).tolist()
+        losses = [total / (self.steps - self._first) for total in totals.tolist()]
         finite = self._finite()
         metrics = {name: _read(found, len(self.runs)) for name, found in measured.items()}
         going = max(1, sum(len(run.everyone) for run in self.runs if not run.stopped))
