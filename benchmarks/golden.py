@@ -233,7 +233,7 @@ LABELS: dict[str, Any] = {"epochs": 6, "batch_size": 64, "seed": 3, "device": "c
 IMAGES = LABELS | {"epochs": 2, "batch_size": 32, "augment": "crop-flip"}
 
 
-class Skipped(Exception):
+class SkippedError(Exception):
     """A run that cannot be made here; its words say why."""
 
 
@@ -339,7 +339,7 @@ def _declare_stacks() -> None:
         _stack(f"mlp-{method}", lambda method=method: together(*_classifiers(method)))
 
 
-# -- runs that are interrupted and resumed --------------------------------------------------------------------------
+# -- runs that are interrupted and resumed -------------------------------------------------------------------------
 
 
 class Killed(BaseException):
@@ -419,7 +419,7 @@ def _resumed_stack() -> Made:
 def _movielens() -> Made:
     """`accord compare` on fair MovieLens-100K: the table and the metrics of every cell."""
     if not os.environ.get("ACCORD_DATA"):
-        raise Skipped("ACCORD_DATA does not name the folder of data sets")
+        raise SkippedError("ACCORD_DATA does not name the folder of data sets")
     words = [
         "compare",
         "movielens-100k",
@@ -435,10 +435,14 @@ def _movielens() -> Made:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "compare"
         done = subprocess.run(
-            [sys.executable, "-m", "accord", *words, "--out", str(out)], capture_output=True, text=True
+            [sys.executable, "-m", "accord", *words, "--device", "cpu", "--out", str(out)],
+            capture_output=True,
+            text=True,
         )
         if done.returncode:
-            raise Skipped(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "accord compare failed")
+            raise SkippedError(
+                done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "accord compare failed"
+            )
         rows = list(csv.DictReader((out / "compare.csv").read_text().splitlines()))
         facts: dict[str, Any] = {"table": _without_seconds(rows)}
         for path in sorted((out / "cells").glob("*.json")):
@@ -479,7 +483,7 @@ def record(out: Path, only: Sequence[str]) -> None:
                 np.savez(out / f"{own}.npz", **made.arrays)  # pyright: ignore[reportArgumentType]
                 (out / f"{own}.json").write_text(json.dumps(made.facts, indent=1, sort_keys=True, default=float))
             print(f"{name:34} {time.perf_counter() - began:6.2f} s", flush=True)
-        except Skipped as reason:
+        except SkippedError as reason:
             print(f"{name:34} skipped: {reason}", flush=True)
         except Exception as error:  # the others are recorded all the same
             failed += 1
