@@ -69,7 +69,8 @@ def together(
 ) -> list[Any]:
     """Fit as one stack, on one source or on one for each."""
     if not OLD:
-        return list(fit_together(estimators, sources, callbacks=callbacks, checkpoint=checkpoint))  # pyright: ignore
+        kept_in = None if checkpoint is None else every_step(checkpoint)
+        return list(fit_together(estimators, sources, callbacks=callbacks, checkpoint=kept_in))  # pyright: ignore
     each = [sources] * len(estimators) if isinstance(sources, Mapping) else list(sources)
     if isinstance(estimators[0], Recommender):
         from accord.estimators.stacking import Source, fit_stacked  # pyright: ignore[reportMissingImports]

@@ -189,7 +189,7 @@ class PhaseTrainer:
         totals = self.stepper.take_total()
         measured = {name: self._measured(name) for name in ("valid", "eval_set")}
         yield  # other trainings continue while the device works
-        losses = [total / (self.steps - self._first) for total in totals.tolist()]
+        losses = self._mean_losses(totals)
         finite = self._finite()
         metrics = {name: _read(found, len(self.runs)) for name, found in measured.items()}
         going = max(1, sum(len(run.everyone) for run in self.runs if not run.stopped))
@@ -233,6 +233,10 @@ class PhaseTrainer:
         for _ in self.steps_of_epoch():
             pass
         return self.stepper.take_total() / (self.steps - self._first)
+
+    def _mean_losses(self, totals: Tensor) -> list[float]:
+        steps = self.steps - self._first
+        return [totals.item() / steps] if len(totals) == 1 else (totals / steps).tolist()
 
     @torch.no_grad()
     def _finite(self) -> list[bool]:
