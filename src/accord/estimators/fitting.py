@@ -22,11 +22,11 @@ from accord.estimators.examples import as_images, is_table, on_device, refused
 from accord.estimators.limits import free_memory
 from accord.estimators.networks import Trained
 from accord.estimators.stacking import SHARE, StackError, batched, once
+from accord.kernels import kernels_work
 from accord.methods.denoising import PerRun
 from accord.models.stack import Stack
 from accord.models.stacked import stack
 from accord.models.vision.mlp import WIDTH
-from accord.scatter import kernels_work
 from accord.training import Checkpoints, EpochRecord, Hook, checkpoint_of, drive, resolve_device
 from accord.training.side_by_side import Failed
 from accord.training.stacked_worlds import Labels
@@ -36,11 +36,11 @@ MAY_DIFFER = frozenset({"seed", "learning_rate", "weight_decay", "c1", "c2", "al
 """Settings in which the runs of a stack may differ."""
 STACKED_METHODS = ("normal", "ensemble", "itlm", "mw-net", "deca", "deca-p")
 """Methods whose loss is the same for one run and for many."""
-STACKED_ON = {"mlp": ("cpu", "cuda"), "resnet32": ("cuda",)}
+STACKED_ON = {"mlp": ("cpu", "cuda")}
 """Which models are trained as stacks, and on which devices that is faster."""
 SIDE_BY_SIDE = 8
 """Runs that share a GPU, each on a stream of its own."""
-MOST = {("mlp", "cpu"): 16, ("mlp", "cuda"): 64, ("resnet32", "cuda"): 16}
+MOST = {("mlp", "cpu"): 16, ("mlp", "cuda"): 64}
 """Most runs of a stack: beyond them nothing is gained."""
 PIXEL_BYTES = 3_000, 150
 """Memory that ResNet-32 takes for a pixel of an example, in training and when it is asked."""

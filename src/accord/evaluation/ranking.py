@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from accord.data.interactions import Interactions
-from accord.scatter import sum_rows
+from accord.kernels.segment_sum import segment_sum
 
 Scorer = Callable[[Tensor], Tensor]
 """Scores (B, items) of a block of users (B,)."""
@@ -185,7 +185,7 @@ class _Positions:
         }
 
     def _per_user(self, values: Tensor) -> Tensor:
-        return sum_rows(self.rows, values.float(), len(self.sizes))
+        return segment_sum(self.rows, values.float(), len(self.sizes))
 
     def _first_hit(self, k: int) -> Tensor:
         """P(the first relevant item stands at rank r), r = 1…k, for each user.

@@ -18,9 +18,6 @@ Every input may have a leading dimension of runs, each with weights of its own: 
 Triton compiles a kernel at its first call for a shape, so, before CUDA graph capture, run each shape once.
 """
 
-# What Triton makes of a function, pyright cannot see:
-# pyright: reportIndexIssue=false
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -28,8 +25,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from accord.models.vision import conv_kernels as kernels
-from accord.models.vision.conv_kernels import runs_here
+from accord.kernels import conv3x3_kernels as kernels
+from accord.kernels._triton import triton
 
 
 class ConvTiles(NamedTuple):
@@ -74,8 +71,18 @@ WEIGHT_TILES_OF_MANY: dict[int, WeightTiles] = {
 }
 
 
-def available(x: Tensor, weight: Tensor, stride: int) -> bool:
-    """Whether `narrow_conv3x3` can take this convolution: a padding of 1 is taken for granted."""
+def runs_here(x: Tensor) -> bool:
+    """Whether the kernels can take images of this type where they are."""
+    return (
+        triton is not None
+        and x.is_cuda
+        and x.dtype == torch.bfloat16
+        and x.device.index == torch.cuda.current_device()  # where Triton launches
+    )
+
+
+def supports(x: Tensor, weight: Tensor, stride: int) -> bool:
+    """Whether `conv3x3` can take this convolution: a padding of 1 is taken for granted."""
     return (
         runs_here(x)
         and stride == 1
@@ -87,7 +94,7 @@ def available(x: Tensor, weight: Tensor, stride: int) -> bool:
     )
 
 
-def narrow_conv3x3(x: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
+def conv3x3(x: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
     """The 3×3 convolution of padding 1, without bias, of `x` in channels-last memory.
 
     `x` is (N, C, H, W) and `weight` (O, C, 3, 3), or, for R runs at once, (R, N, C, H, W) and (R, O, C, 3, 3).

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from accord.kernels.segment_sum import flattened, gather, segment_sum
 from accord.models.pairwise import SPREAD
-from accord.scatter import flattened, gather, summed
 
 
 class CDAE(nn.Module):
@@ -39,7 +39,7 @@ class CDAE(nn.Module):
         inputs = gather(self.items_in, clicked)
         if weights is not None:
             inputs = inputs * weights[:, None]
-        return torch.sigmoid(summed(position, inputs, len(rows)) + gather(self.users, rows) + self.hidden_bias)
+        return torch.sigmoid(segment_sum(position, inputs, len(rows)) + gather(self.users, rows) + self.hidden_bias)
 
     def logits_of_rows(
         self, rows: Tensor, position: Tensor, items: Tensor, weights: Tensor | None = None

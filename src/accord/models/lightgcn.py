@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from accord.models.graph_product import graph_product
+from accord.kernels.segment_sum import cached_on
+from accord.kernels.spmm import spmm
 from accord.models.pairwise import SPREAD, pair_logits
-from accord.scatter import remembered
 
 LAYERS = 3
 PAIRS, ROW = 32, 8
@@ -55,10 +55,10 @@ def propagate(
 def _by_steps(large: Tensor, small: Tensor, graph: Tensor, back: Tensor, steps: Tensor) -> tuple[Tensor, Tensor]:
     """Three rounds written out. With X large, Y small, A the graph from Y to X and S = AᵀA: the rounds of Y are
     Y, AᵀX, SY and SAᵀX, those of X are X, AY, AAᵀX and ASY."""
-    first = graph_product(back, large, small)
+    first = spmm(back, large, small)
     return (
-        graph_product(graph, graph_product(steps, small, first), large, 1 / (LAYERS + 1)),
-        graph_product(steps, first, first, 1 / (LAYERS + 1)),
+        spmm(graph, spmm(steps, small, first), large, 1 / (LAYERS + 1)),
+        spmm(steps, first, first, 1 / (LAYERS + 1)),
     )
 
 
@@ -67,8 +67,8 @@ def _horner(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[
     for layer in range(LAYERS):
         scale = 1.0 if layer < LAYERS - 1 else 1 / (LAYERS + 1)
         of_users, of_items = (
-            graph_product(graph, of_items, users, scale),
-            graph_product(back, of_users, items, scale),
+            spmm(graph, of_items, users, scale),
+            spmm(back, of_users, items, scale),
         )
     return of_users, of_items
 
@@ -135,7 +135,7 @@ class LightGCN(nn.Module):
         Networks that are bound to the same clicks share their graphs.
         """
         shape, kind = (len(self.users), len(self.items)), self.users.dtype
-        made = remembered(items, ("graphs", shape, kind), lambda: (starts, _graphs(starts, items, shape, kind)))
+        made = cached_on(items, ("graphs", shape, kind), lambda: (starts, _graphs(starts, items, shape, kind)))
         same = made[0] is starts or torch.equal(made[0], starts)
         self.graph, self.back, self.steps = made[1] if same else _graphs(starts, items, shape, kind)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from accord.models import deep_scores
+from accord.kernels.scores import can_score_pairs, score_pairs
+from accord.kernels.segment_sum import flattened, gather, marked
 from accord.models.pairwise import SPREAD
-from accord.scatter import flattened, gather, marked
 
 SCORE_BLOCK = {"cpu": 1 << 19, "cuda": 1 << 27}
 """Numbers of the first layer that go through the perceptron at a time when all items are scored: on a CPU they stay
@@ -59,8 +59,8 @@ class NeuMF(nn.Module):
         wide = (self.users[users] * weight_wide) @ self.items.T + self.out.bias
         if self.item_bias is not None:
             wide = wide + self.item_bias
-        if deep_scores.available(of_users, self.third):
-            return wide + deep_scores.deep_scores(of_users, of_items, self.second, self.third, weight_deep)
+        if can_score_pairs(of_users, self.third):
+            return wide + score_pairs(of_users, of_items, self.second, self.third, weight_deep)
         held = SCORE_BLOCK.get(users.device.type, SCORE_BLOCK["cpu"])
         rows = max(1, held // max(1, of_items.numel()))
         deep = [

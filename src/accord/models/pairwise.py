@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from accord.scatter import flattened, marked, sum_rows, table_gradient
+from accord.kernels.segment_sum import flattened, marked, segment_sum, table_gradient
 
 SPREAD = 0.1
 """Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), from where products
@@ -69,7 +69,7 @@ class _PairLogits(torch.autograd.Function):
         n_users, n_items = ctx.rows
         width = of_users.shape[-1]
         has_item_bias, has_bias = ctx.biased
-        to_item_bias = sum_rows(flat, grad.reshape(-1), n_items) if has_item_bias else None
+        to_item_bias = segment_sum(flat, grad.reshape(-1), n_items) if has_item_bias else None
         to_bias = grad.sum().view(1) if has_bias else None
         grad = grad.unsqueeze(-1)
         to_items = table_gradient(flat, (grad * factors).view(-1, width), n_items, ctx.by_rows[1])

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.errors import SettingError
+from accord.kernels.segment_sum import cached_on, gather, segment_sum
 from accord.models.cdae import CDAE
 from accord.models.gmf import GMF
 from accord.models.lightgcn import LightGCN, _Propagate
@@ -18,10 +19,9 @@ from accord.models.neumf import NeuMF
 from accord.models.noise_model import NoiseModel
 from accord.models.pairwise import FactorModel, pair_logits
 from accord.models.stack import Stack
-from accord.models.stacked_classifiers import MLPStack, NoiseStack, ResNetStack, WeightStack
-from accord.models.vision import MLP, ResNet32
+from accord.models.stacked_classifiers import MLPStack, NoiseStack, WeightStack
+from accord.models.vision import MLP
 from accord.models.weight_net import WeightNet
-from accord.scatter import gather, remembered, summed
 
 
 def _rows(table: Tensor, index: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ def _rows(table: Tensor, index: Tensor) -> Tensor:
         shift = torch.arange(len(table), device=index.device)[:, None] * table.shape[1]
         return (index + shift).flatten(-2)
 
-    return remembered(index, ("rows", table.shape[1]), make)
+    return cached_on(index, ("rows", table.shape[1]), make)
 
 
 def _products(
@@ -107,7 +107,7 @@ class NeuMFStack(Stack):
         part_u, part_i = self.of("first.weight").chunk(2, dim=2)
         candidates, runs, batch = items.shape
         of_users = self._first("mlp_users", part_u, users)
-        side_by_side = remembered(
+        side_by_side = cached_on(
             items, "side by side", lambda: items.data.transpose(0, 1).reshape(runs, candidates * batch)
         )
         of_items = self._first("mlp_items", part_i, side_by_side)
@@ -148,7 +148,7 @@ class CDAEStack(Stack):
         runs, most = rows.shape
         at = (position + torch.arange(runs, device=rows.device)[:, None] * most).flatten()
         inputs = self._take("items_in", items[0]) * weights.flatten()[:, None]
-        before = summed(at, inputs, runs * most) + self._take("users", rows)
+        before = segment_sum(at, inputs, runs * most) + self._take("users", rows)
         hidden = torch.sigmoid(before.view(runs, most, -1) + self.of("hidden_bias")[:, None]).flatten(0, 1)
         flat = pair_logits(
             hidden, self.of("items").flatten(0, 1), None, self.of("item_bias").flatten(), None,
@@ -181,7 +181,6 @@ STACKS: dict[type[nn.Module], type[Stack]] = {
     LightGCN: LightGCNStack,
     CDAE: CDAEStack,
     MLP: MLPStack,
-    ResNet32: ResNetStack,
     NoiseModel: NoiseStack,
     WeightNet: WeightStack,
 }

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from accord.models.stack import Stack
-from accord.models.vision.conv_kernels import runs_here
-from accord.models.vision.narrow_conv import SUPPORTED, narrow_conv3x3
-from accord.models.vision.norm_relu import Averages, norm_relu
-from accord.models.vision.resnet import Block
 
 
 def _linear(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -77,41 +72,3 @@ class WeightStack(Stack):
         """The weights (R, B) of examples by their losses."""
         hidden = _linear(losses[..., None], self.of("layers.0.weight"), self.of("layers.0.bias")).relu()
         return torch.sigmoid(_linear(hidden, self.of("layers.2.weight"), self.of("layers.2.bias"))).squeeze(2)
-
-
-class ResNetStack(ClassifierStack):
-    """ResNet-32; inputs (R, B, channels, height, width). Inside, channels come last."""
-
-    averages = True
-
-    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        x = self._norm(_convolved(inputs.movedim(2, -1), self.of("stem.weight")), "stem_norm")
-        for name, block in self._blocks():
-            inner = self._norm(_convolved(x, self.of(f"{name}.first.weight"), block.stride), f"{name}.first_norm")
-            inner = _convolved(inner, self.of(f"{name}.second.weight"))
-            if block.stride != 1 or block.added:
-                x = F.pad(x[:, :, :: block.stride, :: block.stride], (0, block.added))
-            x = self._norm(inner, f"{name}.second_norm", x)
-        features = x.mean((2, 3))
-        return features, _linear(features, self.of("head.weight"), self.of("head.bias"))
-
-    def _blocks(self) -> list[tuple[str, Block]]:
-        return [(f"blocks.{k}", block) for k, block in enumerate(self._all[0].blocks)]  # pyright: ignore
-
-    def _norm(self, x: Tensor, name: str, added: Tensor | None = None) -> Tensor:
-        weight, bias = self.of(f"{name}.weight"), self.of(f"{name}.bias")
-        averages = Averages(self.of(f"{name}.running_mean"), self.of(f"{name}.running_var"))
-        return norm_relu(x, weight, bias, averages, added, learning=self.training)
-
-
-def _convolved(x: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
-    """A 3×3 convolution of every run: x (R, B, H, W, C), weight (R, O, C, 3, 3)."""
-    if not runs_here(x):  # the channels of all runs side by side
-        runs, batch = x.shape[:2]
-        beside = x.permute(1, 0, 4, 2, 3).flatten(1, 2)
-        y = F.conv2d(beside, weight.flatten(0, 1).to(x.dtype), None, stride, 1, groups=runs)
-        return y.view(batch, runs, -1, *y.shape[2:]).permute(1, 0, 3, 4, 2)
-    lacking = min(SUPPORTED) - x.shape[-1]
-    if lacking > 0:  # the first layer: channels of nought
-        x, weight = F.pad(x, (0, lacking)), F.pad(weight, (0, 0, 0, 0, 0, lacking))
-    return narrow_conv3x3(x.movedim(-1, 2), weight, stride).movedim(2, -1)

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
+from accord.kernels.segment_sum import BY_ROWS, segment_sum
 from accord.methods.base import optimiser_tensors, restore_optimiser
-from accord.scatter import BY_ROWS, sum_rows
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 MANY_ROWS = 4
@@ -90,7 +90,7 @@ class RowAdam:
 def touched(grad: Tensor) -> tuple[Tensor, Tensor]:
     """The distinct rows of a sparse gradient and the sum of each."""
     rows, position = grad._indices()[0].unique(return_inverse=True)
-    return rows, sum_rows(position, grad._values(), len(rows))
+    return rows, segment_sum(position, grad._values(), len(rows))
 
 
 class _Torch:

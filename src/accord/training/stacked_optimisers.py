@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from accord.kernels import kernels_work
+from accord.kernels.adam import adam_step, scales_of
 from accord.methods.base import along_runs, optimiser_tensors, restore_optimiser
 from accord.models.stack import rows_of
-from accord.scatter import kernels_work
-from accord.training.adam_kernel import adam_step, scales_of
 from accord.training.checkpoints import fill
 from accord.training.loop import TrainingOptions
 from accord.training.optimisers import BETAS, EPSILON, MOMENTUM
@@ -168,7 +168,7 @@ class OnePassAdam(StackedOptimiser):
             parameter = self.parameters[k]
             grad: Any = parameter.grad
             decays = self.decays if self._is_decayed[k] else None
-            adam_step(parameter.data, grad, self.moments[k], self.now, decays, scales, k)
+            adam_step(parameter.data, grad, self.moments[k], self.now, decays, scales, k, BETAS, EPSILON)
 
     def state(self) -> dict[str, Tensor]:
         pairs = {f"{k} {n}": moment for k, pair in enumerate(self.moments) for n, moment in enumerate(pair)}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from accord.models.vision import narrow_conv
+from accord.kernels import conv3x3
 from accord.models.vision.backbone import Backbone, Norm
 
 
 def convolve(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
     """A 3×3 convolution: by our own kernels where they are faster, which is on a GPU in bfloat16."""
-    if narrow_conv.available(inputs, layer.weight, layer.stride[0]):
-        return narrow_conv.narrow_conv3x3(inputs, layer.weight)
+    if conv3x3.supports(inputs, layer.weight, layer.stride[0]):
+        return conv3x3.conv3x3(inputs, layer.weight)
     return layer(inputs)
 
 
