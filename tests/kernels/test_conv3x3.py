@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -40,14 +38,14 @@ def drawn(shape: tuple[int, ...], seed: int = 0) -> Tensor:
     return values.to(DEVICE).contiguous(memory_format=torch.channels_last)
 
 
-def inputs(shape: tuple[int, ...], stride: int = 1) -> tuple[Tensor, Tensor, Tensor]:
+def inputs(shape: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
     """An input, a weight and an output's gradient."""
     n, c, o, h, w = shape
-    return drawn((n, c, h, w), 1), drawn((o, c, 3, 3), 2), drawn((n, o, -(-h // stride), -(-w // stride)), 3)
+    return drawn((n, c, h, w), 1), drawn((o, c, 3, 3), 2), drawn((n, o, h, w), 3)
 
 
-def conv2d(x: Tensor, weight: Tensor, stride: int = 1) -> Tensor:
-    return F.conv2d(x, weight, stride=stride, padding=1)
+def conv2d(x: Tensor, weight: Tensor) -> Tensor:
+    return F.conv2d(x, weight, padding=1)
 
 
 def close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-5) -> None:
@@ -64,38 +62,34 @@ def results(conv, x: Tensor, weight: Tensor, back: Tensor) -> list[Tensor]:
     return [y.detach(), *torch.autograd.grad(y, (x, weight), back)]
 
 
-def agree(shape: tuple[int, ...], stride: int = 1) -> None:
-    pair = [partial(one, stride=stride) for one in (conv3x3, conv2d)]
-    for ours, theirs in zip(*(results(one, *inputs(shape, stride)) for one in pair), strict=True):
+def agree(shape: tuple[int, ...]) -> None:
+    for ours, theirs in zip(*(results(one, *inputs(shape)) for one in (conv3x3, conv2d)), strict=True):
         close(ours, theirs)
 
 
-@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_output_and_gradients_are_those_of_conv2d(shape: tuple[int, ...], stride: int) -> None:
-    agree(shape, stride)
+def test_output_and_gradients_are_those_of_conv2d(shape: tuple[int, ...]) -> None:
+    agree(shape)
 
 
-@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("tiles", [ConvTiles(32, 64, True, 4), ConvTiles(32, 16, False, 4)], ids=str)
 @pytest.mark.parametrize("shape", [(2, 16, 32, 5, 5), (2, 32, 16, 4, 4)], ids=str)
 def test_every_cut_of_the_convolution_agrees(
-    shape: tuple[int, ...], tiles: ConvTiles, stride: int, monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, ...], tiles: ConvTiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CONV_TILES", dict.fromkeys(module.SUPPORTED, tiles))
-    agree(shape, stride)
+    agree(shape)
 
 
-@pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize(("rows", "columns"), [(True, True), (True, False), (False, True), (False, False)])
 def test_every_cut_of_the_weight_gradient_agrees(
-    rows: bool, columns: bool, stages: int, stride: int, monkeypatch: pytest.MonkeyPatch
+    rows: bool, columns: bool, stages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tiles = WeightTiles(16, 3, rows, columns, 4, stages)  # five blocks of pixels, the last not full, in three parts
     monkeypatch.setattr(module, "WEIGHT_TILES", dict.fromkeys(module.SUPPORTED, tiles))
-    agree((3, 16, 32, 5, 5), stride)
-    agree((9, 16, 32, 4, 6), stride)
+    agree((3, 16, 32, 5, 5))
+    agree((9, 16, 32, 4, 6))
 
 
 def test_weights_in_any_memory_order() -> None:
@@ -155,29 +149,6 @@ def test_the_same_bytes_twice() -> None:
         assert torch.equal(first, second)
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("runs", [3, module.MANY])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_many_runs_at_once_are_each_alone(shape: tuple[int, ...], runs: int, stride: int) -> None:
-    """Every run with weights and images of its own, in one launch; of many, in half precision, cut up otherwise."""
-    many = runs >= module.MANY
-    dtype = HALF if many else torch.float32
-    each = [[(value + run).to(dtype) for value in inputs(shape, stride)] for run in range(runs)]
-    convolve = partial(conv3x3, stride=stride)
-    together = results(convolve, *(torch.stack(values) for values in zip(*each, strict=True)))
-    for run, own in enumerate(each):
-        for ours, theirs in zip(together, results(convolve, *own), strict=True):
-            close(ours[run], theirs, 2 * STEP if many else 0.0)
-
-
-def test_runs_and_weights_that_do_not_fit_are_refused() -> None:
-    x, weight, _ = inputs((2, 16, 16, 4, 4))
-    with pytest.raises(ValueError, match="different runs"):
-        conv3x3(torch.stack([x] * 3), torch.stack([weight] * 2))
-    with pytest.raises(ValueError, match="no 3×3 convolution"):
-        conv3x3(torch.stack([x] * 3), weight)
-
-
 def test_directional_derivatives() -> None:
     x, weight, _ = inputs((2, 16, 32, 4, 5))
     along_x, along_weight = drawn(tuple(x.shape), 4), drawn(tuple(weight.shape), 5)
@@ -189,9 +160,8 @@ def test_directional_derivatives() -> None:
     close(jvp(lambda x: conv3x3(x, weight), (x,), (along_x,))[1], conv2d(along_x, weight))
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-def test_derivatives_of_derivatives(stride: int) -> None:
-    x, weight, back = inputs((2, 16, 16, 4, 4), stride)
+def test_derivatives_of_derivatives() -> None:
+    x, weight, back = inputs((2, 16, 16, 4, 4))
     along = drawn(tuple(weight.shape), 5)
 
     def slope(conv, x: Tensor, weight: Tensor) -> Tensor:
@@ -210,16 +180,15 @@ def test_derivatives_of_derivatives(stride: int) -> None:
         return torch.cat([g.flatten() for g in second])
 
     for derivative in (slope, bend, twice):
-        ours, theirs = (partial(one, stride=stride) for one in (conv3x3, conv2d))
-        close(derivative(ours, x, weight), derivative(theirs, x, weight))
+        close(derivative(conv3x3, x, weight), derivative(conv2d, x, weight))
 
 
 def test_what_it_cannot_do_is_refused() -> None:
     x, weight, _ = inputs((2, 16, 16, 4, 4))
     with pytest.raises(ValueError, match="no 3×3 convolution"):
         conv3x3(x, weight[:, :, 1:, 1:])
-    with pytest.raises(ValueError, match="must be 1 or 2"):
-        conv3x3(x, weight, 3)
+    with pytest.raises(ValueError, match="no 3×3 convolution"):
+        conv3x3(x[0], weight)
     with pytest.raises(ValueError, match="channels must be among"):
         conv3x3(x[:, :8], weight[:, :8])
 
