@@ -3,6 +3,9 @@
 Images lie with their channels last; `conv3x3` says what is computed, and launches them.
 """
 
+# Triton may be missing, so that its types are variables:
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 from accord.kernels._triton import jit, tl
