@@ -116,7 +116,7 @@ def fit_together(
 ) -> list[Classifier]:
     """Fit several classifiers at once, each on inputs and labels of its own.
 
-    Perceptrons, and on a GPU ResNet-32, are trained as one stack where they are alike (see `can_stack`). Others on
+    Perceptrons are trained as one stack where they are alike (see `can_stack`). Others on
     a GPU run side by side, each on a stream of its own; elsewhere they take turns. Inputs that are the same object
     are held once. A run gives what it would give alone. ``fitted`` is told of each as it is ready; where one cannot
     be trained, the others are, and ``failed`` is told of it, or its error is raised at the end. ``checkpoints`` is
