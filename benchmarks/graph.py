@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accord.models.graph_product import graph_product
+from accord.kernels.spmm import spmm
 from accord.models.lightgcn import LAYERS, LightGCN, propagate
 
 
@@ -26,7 +26,7 @@ def round_by_round(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) ->
     users, items = (table.transpose(0, 1).flatten(1)[None] for table in (users, items))
     sums, nought = [users, items], [torch.zeros_like(users), torch.zeros_like(items)]
     for _ in range(LAYERS):
-        users, items = graph_product(graph, items, nought[0]), graph_product(back, users, nought[1])
+        users, items = spmm(graph, items, nought[0]), spmm(back, users, nought[1])
         sums = [sums[0] + users, sums[1] + items]
     means = (total[0] / (LAYERS + 1) for total in sums)
     return tuple(m.view(len(m), runs, width).transpose(0, 1).contiguous() for m in means)

@@ -6,6 +6,18 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
+
+if not torch.cuda.is_available():
+    # Triton's interpreter runs the kernels on a CPU. A kernel chooses it when it is defined, so the variable is set
+    # before accord is imported. It is unset afterwards, and processes that tests start are like a user's.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        import accord.kernels.adam
+        import accord.kernels.conv3x3
+        import accord.kernels.scores
+        import accord.kernels.segment_sum
+        import accord.kernels.spmm  # noqa: F401
 
 from accord import Recommender
 from accord.data.simulator import Simulation, SimulatorSettings, simulate

@@ -11,7 +11,7 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "files", "memory", "scatter"),
+    ("errors", "files", "memory", "kernels"),
     ("objectives",),
     ("models", "data"),
     ("methods",),
@@ -23,7 +23,12 @@ ORDER = [
     ("__main__",),
 ]
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
-MAY_NOT = {"objectives": {"models", "data"}, "models": {"data", "objectives"}, "data": {"models", "objectives"}}
+MAY_NOT = {
+    "kernels": {"files", "memory"},
+    "objectives": {"models", "data"},
+    "models": {"data", "objectives"},
+    "data": {"models", "objectives"},
+}
 
 
 def imports(path: Path) -> set[str]:

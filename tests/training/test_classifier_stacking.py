@@ -125,75 +125,6 @@ def test_inputs_of_their_own_are_not_laid_end_to_end_without_room(
         assert torch.equal(weights(clf), weights(one.fit(X, y)))
 
 
-@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "mw-net", "deca-p"])
-def test_residual_networks_in_a_stack_are_those_alone(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The norms' averages too, with crops and flips, and a last batch that is shorter."""
-    monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
-    monkeypatch.setitem(fitting.MOST, ("resnet32", "cpu"), 16)
-    X, y = examples((8, 8, 3))
-    X, y = X[:108], y[:108]
-    more: dict[str, Any] = {"model": "resnet32", "method": method, "augment": "crop-flip", "epochs": 2, "rounds": 2}
-    more["learning_rate"] = 1e-3  # else rounding decides which examples ITLM keeps
-    stacked = classifiers(**more)
-    assert can_stack(stacked, True)
-    labels, clean = [noisy(y, seed) for seed in range(3)], trusted(X, y, method)
-    assert fitting._stacks_among(stacked, [X] * 3, labels) == [[0, 1, 2]]
-    fit_together(stacked, [X] * 3, labels, clean=clean, watch=(X, y))
-    for clf, own, few in zip(stacked, labels, clean, strict=True):
-        alone = Classifier(**clf.get_params()).fit(X, own, clean=few, watch=(X, y))
-        for ours, theirs in zip(clf.history_, alone.history_, strict=True):
-            assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
-        assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=2e-3)
-        for role, network in clf.networks_.items():
-            for (name, ours), theirs in zip(network.named_buffers(), alone.networks_[role].buffers(), strict=True):
-                assert torch.allclose(ours, theirs, rtol=1e-2, atol=2e-3), name
-        assert np.allclose(clf.predict_proba(X), alone.predict_proba(X), atol=1e-2)
-
-
-@pytest.mark.parametrize("augment", ["none", "crop-flip"])
-def test_residual_networks_that_share_a_prior_are_those_alone(
-    augment: str, asked_together: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Asked once for all epochs, or about crops and flips that are the same for all it serves."""
-    monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
-    monkeypatch.setitem(fitting.MOST, ("resnet32", "cpu"), 16)
-    X, y = examples((8, 8, 3))
-    X, y = X[:108], y[:108]
-    more = {"model": "resnet32", "method": "deca-p", "augment": augment, "epochs": 3, "learning_rate": 1e-3}
-    each: list[dict[str, Any]] = [{"c1": 1.0}, {"c1": 1.0, "seed": 1}, {"c1": 50.0}, {"c2": 10.0}]
-    made = [Classifier(**QUICK | more | one) for one in each]
-    labels = [noisy(y, clf.get_params()["seed"]) for clf in made]
-    fit_together(made, [X] * 4, labels)
-    assert set(asked_together) == {2}
-    for clf, own in zip(made, labels, strict=True):
-        alone = Classifier(**clf.get_params()).fit(X, own)
-        assert [r["is_best"] for r in clf.history_] == [r["is_best"] for r in alone.history_]
-        for ours, theirs in zip(_state(clf), _state(alone), strict=True):
-            assert torch.allclose(ours, theirs, rtol=1e-2, atol=2e-3)
-
-
-def test_residual_networks_that_stop_early_take_their_averages_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fitting.STACKED_ON, "resnet32", ("cpu",))
-    monkeypatch.setitem(fitting.MOST, ("resnet32", "cpu"), 16)
-    X, y = examples((8, 8, 1))
-    X, y = X[:110], y[:110]
-    more = {"model": "resnet32", "epochs": 6, "patience": 1, "learning_rate": 1e-3}
-    stacked = [Classifier(**QUICK | more | {"seed": seed}) for seed in range(3)]
-    fit_together(stacked, [X] * 3, [noisy(y, seed) for seed in range(3)])
-    assert len({len(clf.history_) for clf in stacked}) > 1  # they leave one after another
-    for seed, clf in enumerate(stacked):
-        alone = Classifier(**clf.get_params()).fit(X, noisy(y, seed))
-        assert [r["is_best"] for r in clf.history_] == [r["is_best"] for r in alone.history_]
-        for ours, theirs in zip(_state(clf), _state(alone), strict=True):
-            assert torch.allclose(ours, theirs, rtol=1e-2, atol=2e-3)
-        for ours, other in zip(_state(clf), _state(stacked[seed - 1]), strict=True):
-            assert ours.data_ptr() != other.data_ptr()
-
-
-def _state(clf: Classifier) -> list[torch.Tensor]:
-    return list(clf.networks_["target"].state_dict().values())
-
-
 def test_those_that_are_alike_are_stacked_among_others() -> None:
     X, y = examples()
     kinds = ["normal", "itlm", "normal", "mw-net", "itlm"]
@@ -279,26 +210,6 @@ def test_a_recorded_stack_is_the_classifier_alone_and_the_same_bytes_twice(metho
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("augment", ["none", "crop-flip"])
-def test_a_recorded_stack_asks_a_prior_for_all_it_serves(augment: str, asked_together: list[int]) -> None:
-    X, y = examples((8, 8, 3))
-    more = {"model": "resnet32", "method": "deca-p", "augment": augment, "epochs": 12, "device": "cuda"}
-    more["restore"] = "last"  # else a few examples, and rounding, choose the prior's epoch
-
-    def fitted() -> list[Classifier]:
-        made = [Classifier(**QUICK | more | {"c1": c1, "learning_rate": 1e-3}) for c1 in (1.0, 10.0, 50.0)]
-        return fit_together(made, [X] * 3, [noisy(y, 0)] * 3)
-
-    first, again = fitted(), fitted()
-    assert set(asked_together) == {1}
-    for clf, twin in zip(first, again, strict=True):
-        assert torch.equal(weights(clf), weights(twin))
-        alone = Classifier(**clf.get_params()).fit(X, noisy(y, 0))
-        ours, theirs = ([r["loss"] for r in one.history_[12:14]] for one in (clf, alone))
-        assert ours == pytest.approx(theirs, rel=0.05)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("method", ["itlm", "mw-net", "deca-p"])
 def test_a_stack_that_is_recorded_again_without_those_who_left_gives_the_same_bytes_twice(method: str) -> None:
     X, y = examples()
@@ -312,23 +223,3 @@ def test_a_stack_that_is_recorded_again_without_those_who_left_gives_the_same_by
     assert len({len(clf.history_) for clf in first}) > 1
     for clf, twin in zip(first, again, strict=True):
         assert torch.equal(weights(clf), weights(twin))
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-@pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "mw-net", "deca-p"])
-def test_a_recorded_stack_of_residual_networks_learns_as_each_alone_does(method: str) -> None:
-    """In bfloat16 runs drift apart after some steps, but two stacks are the same bytes."""
-    X, y = examples((16, 16, 3))
-    X, y = np.tile(X[:250], (4, 1, 1, 1)), np.tile(y[:250], 4)
-    more: dict[str, Any] = {"model": "resnet32", "method": method, "augment": "crop-flip", "epochs": 2, "rounds": 2}
-    more["learning_rate"] = 1e-3
-    assert can_stack(classifiers("cuda", **more), True)
-    clean = trusted(X, y, method)
-    first, again = (fit_together(classifiers("cuda", **more), [X] * 3, [y] * 3, clean=clean) for _ in range(2))
-    for clf, twin, alone, few in zip(first, again, classifiers("cuda", **more), clean, strict=True):
-        assert torch.equal(weights(clf), weights(twin))
-        alone.fit(X, y, clean=few)
-        for ours, theirs in zip(clf.history_, alone.history_, strict=True):
-            assert ours["loss"] == pytest.approx(theirs["loss"], rel=0.02)
-        apart = (weights(clf) - weights(alone)).norm() / weights(alone).norm()
-        assert apart < 0.02

@@ -5,6 +5,9 @@ two more to give each run its share of it. This Triton kernel reads the paramete
 once, and writes them once.
 """
 
+# Triton may be missing, so that its types are variables:
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 import torch

@@ -1,7 +1,10 @@
 """Triton kernels of the 3×3 convolutions of few channels.
 
-Images lie with their channels last, one run after another; `conv3x3` says what is computed, and launches them.
+Images lie with their channels last; `conv3x3` says what is computed, and launches them.
 """
+
+# Triton may be missing, so that its types are variables:
+# pyright: reportInvalidTypeForm=false
 
 from __future__ import annotations
 
@@ -11,31 +14,24 @@ from accord.kernels._triton import jit, tl
 @jit
 def _tap(
     ptr, pixel, row, column, live, DOWN: tl.constexpr, RIGHT: tl.constexpr,
-    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, GAP: tl.constexpr,
+    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
-    """The channels of each pixel's neighbour, zero outside the image: [pixels, C].
-
-    With a `GAP` of 2 only every second row and column is in memory, and `pixel` is the first of its image.
-    """
+    """The channels of each pixel's neighbour, zero outside the image: [pixels, C]."""
     down, right = row + DOWN, column + RIGHT
     mask = live & (down >= 0) & (down < H) & (right >= 0) & (right < W)
-    if GAP == 1:
-        at = pixel + (DOWN * W + RIGHT)
-    else:
-        mask = mask & (((down | right) & 1) == 0)
-        at = pixel + (down >> 1) * ((W + 1) // 2) + (right >> 1)
+    at = pixel + (DOWN * W + RIGHT)
     return tl.load(ptr + (at[:, None] * C + tl.arange(0, C)[None, :]), mask=mask[:, None], other=0.0)
 
 
 @jit
 def _taps(
     ptr, pixel, row, column, live, DOWN: tl.constexpr,
-    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr, GAP: tl.constexpr,
+    C: tl.constexpr, H: tl.constexpr, W: tl.constexpr,
 ):  # fmt: skip
     """The left neighbour, the one between and the right one, in the row `DOWN` below."""
-    left = _tap(ptr, pixel, row, column, live, DOWN, -1, C, H, W, GAP)
-    middle = _tap(ptr, pixel, row, column, live, DOWN, 0, C, H, W, GAP)
-    right = _tap(ptr, pixel, row, column, live, DOWN, 1, C, H, W, GAP)
+    left = _tap(ptr, pixel, row, column, live, DOWN, -1, C, H, W)
+    middle = _tap(ptr, pixel, row, column, live, DOWN, 0, C, H, W)
+    right = _tap(ptr, pixel, row, column, live, DOWN, 1, C, H, W)
     return left, middle, right
 
 
@@ -88,33 +84,15 @@ def _weights_beside(
 
 @jit
 def conv_kernel(
-    x, w, y, read, total,
+    x, w, y, total,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,  # noqa: E741
     S_IN: tl.constexpr, S_OUT: tl.constexpr, S_H: tl.constexpr, S_W: tl.constexpr, FLIP: tl.constexpr,
-    BLOCK: tl.constexpr, OUT: tl.constexpr, FUSE: tl.constexpr, STRIDE: tl.constexpr,
+    BLOCK: tl.constexpr, OUT: tl.constexpr, FUSE: tl.constexpr,
 ):  # fmt: skip
-    """A block of pixels and a block of output channels of a run's convolution.
-
-    `read` and `total` are the pixels of a run's input and output; `H` and `W` are of whichever is not thinned
-    out by the stride.
-    """
-    run = tl.program_id(2).to(tl.int64)
-    x += run * read * C
-    y += run * total * O
-    w += run * (9 * C * O)
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    live = at < total
-    GAP: tl.constexpr = STRIDE if FLIP else 1
-    if STRIDE == 1:
-        row, column, pixel = (at // W) % H, at % W, at
-    elif FLIP:
-        row, column = (at // W) % H, at % W
-        pixel = at // (H * W) * (((H + STRIDE - 1) // STRIDE) * ((W + STRIDE - 1) // STRIDE))
-    else:
-        THIN_H: tl.constexpr = (H + STRIDE - 1) // STRIDE
-        THIN_W: tl.constexpr = (W + STRIDE - 1) // STRIDE
-        row, column = (at // THIN_W) % THIN_H * STRIDE, at % THIN_W * STRIDE
-        pixel = (at // (THIN_H * THIN_W) * H + row) * W + column
+    """A block of pixels and a block of output channels of the convolution; `total` counts the pixels."""
+    pixel = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    live = pixel < total
+    row, column = (pixel // W) % H, pixel % W
     out = tl.program_id(1) * OUT + tl.arange(0, OUT)
     acc = tl.zeros((BLOCK, OUT), tl.float32)
     # Reads come before products: the compiler moves no read across the barriers that a product brings.
@@ -129,18 +107,18 @@ def conv_kernel(
         acc = tl.dot(a1, b1, acc, input_precision="ieee")
         acc = tl.dot(a2, b2, acc, input_precision="ieee")
     else:
-        a0, a1, a2 = _taps(x, pixel, row, column, live, -1, C, H, W, GAP)
+        a0, a1, a2 = _taps(x, pixel, row, column, live, -1, C, H, W)
         for kh in tl.static_range(3):
             b0 = _weights(w, out, kh, 0, C, S_IN, S_OUT, S_H, S_W, FLIP)
             b1 = _weights(w, out, kh, 1, C, S_IN, S_OUT, S_H, S_W, FLIP)
             b2 = _weights(w, out, kh, 2, C, S_IN, S_OUT, S_H, S_W, FLIP)
             c0, c1, c2 = a0, a1, a2
             if kh < 2:  # the next row is on its way while this one is multiplied
-                a0, a1, a2 = _taps(x, pixel, row, column, live, kh, C, H, W, GAP)
+                a0, a1, a2 = _taps(x, pixel, row, column, live, kh, C, H, W)
             acc = tl.dot(c0, b0, acc, input_precision="ieee")
             acc = tl.dot(c1, b1, acc, input_precision="ieee")
             acc = tl.dot(c2, b2, acc, input_precision="ieee")
-    tl.store(y + (at[:, None] * O + out[None, :]), acc.to(y.dtype.element_ty), mask=live[:, None])
+    tl.store(y + (pixel[:, None] * O + out[None, :]), acc.to(y.dtype.element_ty), mask=live[:, None])
 
 
 @jit
@@ -171,57 +149,44 @@ def _input_tile(x, pixel, kw, live, C: tl.constexpr, W: tl.constexpr, COLUMNS: t
 def _tiles(
     grad, x, pixel, end, kh, kw,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,  # noqa: E741
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, STRIDE: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The two tiles whose product is a block's share of the weight gradient."""
     live = pixel < end
-    if STRIDE == 1:
-        a = _grad_tile(grad, pixel, kh, live, O, H, W, ROWS)
-        b = _input_tile(x, pixel, kw, live, C, W, COLUMNS)
-    else:  # the input is shifted along rows too
-        THIN_H: tl.constexpr = (H + STRIDE - 1) // STRIDE
-        THIN_W: tl.constexpr = (W + STRIDE - 1) // STRIDE
-        a = tl.load(grad + (pixel[:, None] * O + tl.arange(0, O)[None, :]), mask=live[:, None], other=0.0)
-        row = (pixel // THIN_W) % THIN_H * STRIDE + kh - 1
-        at = (pixel // (THIN_H * THIN_W) * H + row) * W + pixel % THIN_W * STRIDE
-        inside = live & (row >= 0) & (row < H)
-        b = _input_tile(x, at, kw, inside, C, W, COLUMNS)
+    a = _grad_tile(grad, pixel, kh, live, O, H, W, ROWS)
+    b = _input_tile(x, pixel, kw, live, C, W, COLUMNS)
     return a, b
 
 
 @jit
 def weight_kernel(
-    grad, x, part, read, total, programs,
+    grad, x, part, total,
     H: tl.constexpr, W: tl.constexpr, C: tl.constexpr, O: tl.constexpr,  # noqa: E741
     STEPS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, AHEAD: tl.constexpr,
-    STRIDE: tl.constexpr,
 ):  # fmt: skip
-    """A program's share of a run's weight gradient, laid out as the weights are in channels-last memory.
+    """A program's share of the weight gradient, laid out as the weights are in channels-last memory.
 
     The weight at (kh, kw) meets the input at a pixel's column + kw - 1 and the output's gradient at its row
     + 1 - kh: shifting the one along columns and the other along rows takes all nine taps in one product.
-    With a stride each row of taps has a program of its own. `total` counts the output's pixels of a run.
+    `total` counts the pixels.
     """
     M: tl.constexpr = 4 * O if ROWS else O
     N: tl.constexpr = 4 * C if COLUMNS else C
     kh, kw = tl.program_id(1), tl.program_id(2)
-    run = (tl.program_id(0) // programs).to(tl.int64)
-    grad += run * total * O
-    x += run * read * C
-    first = tl.program_id(0) % programs * (STEPS * BLOCK)
+    first = tl.program_id(0) * (STEPS * BLOCK)
     end = tl.minimum(first + STEPS * BLOCK, total)
     pixel = first + tl.arange(0, BLOCK)
     acc = tl.zeros((M, N), tl.float32)
     if AHEAD:
-        a, b = _tiles(grad, x, pixel, end, kh, kw, H, W, C, O, ROWS, COLUMNS, STRIDE)
+        a, b = _tiles(grad, x, pixel, end, kh, kw, H, W, C, O, ROWS, COLUMNS)
         for _ in range(STEPS):
             pixel += BLOCK
-            next_a, next_b = _tiles(grad, x, pixel, end, kh, kw, H, W, C, O, ROWS, COLUMNS, STRIDE)
+            next_a, next_b = _tiles(grad, x, pixel, end, kh, kw, H, W, C, O, ROWS, COLUMNS)
             acc = tl.dot(tl.trans(a), b, acc, input_precision="ieee")
             a, b = next_a, next_b
     else:
         for _ in range(STEPS):
-            a, b = _tiles(grad, x, pixel, end, kh, kw, H, W, C, O, ROWS, COLUMNS, STRIDE)
+            a, b = _tiles(grad, x, pixel, end, kh, kw, H, W, C, O, ROWS, COLUMNS)
             acc = tl.dot(tl.trans(a), b, acc, input_precision="ieee")
             pixel += BLOCK
     m, n = tl.arange(0, M), tl.arange(0, N)
@@ -235,9 +200,7 @@ def weight_kernel(
 
 @jit
 def sum_kernel(part, out, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Sums over a run's rows, in an order fixed by the block's shape."""
-    part += tl.program_id(1) * rows * columns
-    out += tl.program_id(1) * columns
+    """Sums over rows, in an order fixed by the block's shape."""
     row = tl.arange(0, ROWS)
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     mask = (row < rows)[:, None] & (column < columns)[None, :]

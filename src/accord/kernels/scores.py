@@ -6,6 +6,9 @@ kernel takes a block of users and items, keeps their layers in registers and wri
 Each product is the sum of three in TF32, which comes close to float32.
 """
 
+# Triton may be missing, so that its types are variables:
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 import torch

@@ -5,6 +5,9 @@ a batch reads with it, and a small Triton kernel adds up each row's values in th
 `index_put_` does the same, but it sorts anew for every table.
 """
 
+# Triton may be missing, so that its types are variables:
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -7,6 +7,9 @@ where there are several; where a row has several pieces, a second kernel adds th
 Without a GPU or without Triton torch's own product serves.
 """
 
+# Triton may be missing, so that its types are variables:
+# pyright: reportInvalidTypeForm=false
+
 from __future__ import annotations
 
 from typing import NamedTuple

@@ -1,22 +1,18 @@
-"""NeuMF's perceptron over all pairs in one kernel, against its layers; on the CPU, run with TRITON_INTERPRET=1."""
+"""NeuMF's perceptron over all pairs in one kernel, against its layers."""
 
 from __future__ import annotations
-
-import importlib.util
-import os
 
 import pytest
 import torch
 
-from accord.models import deep_scores
+from accord.kernels import scores
+from accord.kernels._triton import triton
+from accord.kernels.scores import can_score_pairs
 from accord.models.neumf import NeuMF
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
-needs_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None or not (CUDA or os.environ.get("TRITON_INTERPRET") == "1"),
-    reason="needs Triton, and CUDA or TRITON_INTERPRET=1",
-)
+needs_triton = pytest.mark.skipif(triton is None, reason="needs Triton")
 
 
 def made(dims: int, users: int = 11, items: int = 37) -> NeuMF:
@@ -28,7 +24,7 @@ def made(dims: int, users: int = 11, items: int = 37) -> NeuMF:
 
 
 @needs_triton
-@pytest.mark.parametrize("dims", sorted(deep_scores.SUPPORTED))
+@pytest.mark.parametrize("dims", sorted(scores.SUPPORTED))
 @pytest.mark.parametrize(("users", "items"), [(11, 37), (8, 16), (1, 1)])
 def test_the_kernel_gives_what_the_layers_give(
     dims: int, users: int, items: int, monkeypatch: pytest.MonkeyPatch
@@ -38,8 +34,8 @@ def test_the_kernel_gives_what_the_layers_give(
     pairs = asked.repeat_interleave(items), torch.arange(items, device=DEVICE).repeat(users)
     with torch.no_grad():
         expected = model.logits(*pairs).view(users, items)
-        monkeypatch.setattr(deep_scores, "kernels_work", lambda device: True)
-        assert deep_scores.available(model.mlp_users, model.third)
+        monkeypatch.setattr(scores, "kernels_work", lambda device: True)
+        assert can_score_pairs(model.mlp_users, model.third)
         ours = model.scores(asked)
         again = model.scores(asked)
     assert torch.allclose(ours, expected, rtol=1e-4, atol=1e-4)
@@ -48,17 +44,17 @@ def test_the_kernel_gives_what_the_layers_give(
 
 @needs_triton
 def test_nobody_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deep_scores, "kernels_work", lambda device: True)
+    monkeypatch.setattr(scores, "kernels_work", lambda device: True)
     with torch.no_grad():
         assert made(16).scores(torch.zeros(0, dtype=torch.int64, device=DEVICE)).shape == (0, 37)
 
 
 def test_where_it_does_not_serve_the_layers_do(monkeypatch: pytest.MonkeyPatch) -> None:
     model = made(16)
-    assert not deep_scores.available(model.mlp_users.cpu(), model.third)  # no GPU
-    monkeypatch.setattr(deep_scores, "kernels_work", lambda device: True)
-    assert not deep_scores.available(model.mlp_users, model.third)  # a gradient may be asked for
+    assert not can_score_pairs(model.mlp_users.cpu(), model.third)  # no GPU
+    monkeypatch.setattr(scores, "kernels_work", lambda device: True)
+    assert not can_score_pairs(model.mlp_users, model.third)  # a gradient may be asked for
     with torch.no_grad():
-        assert deep_scores.available(model.mlp_users, model.third)
-        assert not deep_scores.available(model.mlp_users.double(), model.third)
-        assert not deep_scores.available(model.mlp_users, torch.nn.Linear(24, 12))
+        assert can_score_pairs(model.mlp_users, model.third)
+        assert not can_score_pairs(model.mlp_users.double(), model.third)
+        assert not can_score_pairs(model.mlp_users, torch.nn.Linear(24, 12))
