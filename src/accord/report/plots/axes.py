@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from accord.report.plots.canvas import Drawing, width_of
-from accord.report.plots.palette import fill, stroke
+from accord.report.plots.palette import TEXT, fill, stroke
 
 LINE = 20.0
 """Pixels from a line of text to the next."""
 MARGIN, TICK = 10.0, 6.0
-TURN = -35.0
-"""Degrees of names for which there is no room side by side."""
-LONGEST = 150.0
-"""Pixels that a name at an axis, or in a legend, may take."""
+LONGEST, LONGEST_ACROSS = 220.0, 150.0
+"""Pixels that a name in a legend or beside an axis may take, and one below it."""
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
@@ -57,10 +56,9 @@ def shown(values: Sequence[float]) -> list[str]:
     """
     for places in range(7):
         words = [f"{value:,.{places}f}" for value in values]
-        if all(
-            math.isclose(float(w.replace(",", "")), v, rel_tol=1e-9) for w, v in zip(words, values, strict=True)
-        ):
-            return words if max(len(word) for word in words) < 12 else [f"{value:g}" for value in values]
+        exact = [float(word.replace(",", "")) for word in words]
+        if all(math.isclose(a, b, rel_tol=1e-9) for a, b in zip(exact, values, strict=True)):
+            return words if max(map(len, words), default=0) < 12 else [f"{value:g}" for value in values]
     return [f"{value:g}" for value in values]
 
 
@@ -96,6 +94,31 @@ def around(values: Iterable[float], *, zero: bool = False) -> Scale:
     below = low if zero and low == 0 else low - 0.05 * room
     above = high if zero and high == 0 else high + 0.08 * room
     return Scale(max(0.0, below) if low >= 0 else below, min(0.0, above) if high <= 0 else above)
+
+
+class Names:
+    """Names below an axis: side by side, or turned as far as they must be where there is no room."""
+
+    def __init__(self, drawn_at: Mapping[float, str]) -> None:
+        self.drawn_at = dict(sorted(drawn_at.items()))
+        self.longest = min(LONGEST_ACROSS, max(map(width_of, drawn_at.values()), default=0.0))
+        pairs = list(pairwise((x, min(LONGEST_ACROSS, width_of(name))) for x, name in self.drawn_at.items()))
+        step = min((b[0] - a[0] for a, b in pairs), default=math.inf)
+        tight = any((a[1] + b[1]) / 2 + 6 > b[0] - a[0] for a, b in pairs)
+        self.degrees = 0.0 if not tight else 35.0 if step * math.sin(math.radians(35)) > TEXT else 90.0
+        turned = math.radians(self.degrees)
+        self.height = LINE + self.longest * math.sin(turned)
+        self.left = self.longest * math.cos(turned) if tight else self.longest / 2
+        """Pixels that the first name reaches to the left of its place."""
+
+    def draw(self, drawing: Drawing, y: float, left: float = 0.0) -> None:
+        for x, name in self.drawn_at.items():
+            if self.degrees:
+                right, down = (4.5, 8.0) if self.degrees == 90 else (4.0, 14.0)
+                how: dict[str, str | float] = {"anchor": "end", "turn": -self.degrees}
+            else:
+                right, down, how = 0.0, 16.0, {"anchor": "middle"}
+            drawing.name(left + x + right, y + down, name, LONGEST_ACROSS, kind="soft", **how)
 
 
 @dataclass(frozen=True)
@@ -167,22 +190,24 @@ class Frame:
         named = Legend(legend, None if beside else width - 2 * MARGIN)
         self.top = MARGIN + (LINE + 4 if heading else 0) + (LINE if labels[1] else 0)
         self.right = width - 2 * MARGIN - (named.width if beside else 0)
-        down = marks[1] or self.y.ticks(max(2, int(height / 56)))
+        down = marks[1] or self.y.ticks(max(3, int(height / 48)))
         self.left = MARGIN + TICK + min(LONGEST, max(map(width_of, down.values()), default=0.0))
         across = marks[0] or self.x.ticks(max(2, int((self.right - self.left) / 70)))
-        turned = self._is_tight(across)
-        longest = min(LONGEST, max(map(width_of, across.values()), default=0.0))
-        if turned and across:
-            least = longest * math.cos(math.radians(TURN)) + 4
-            first = min(self.x.share(value) for value in across)
-            self.left = max(self.left, least - first * (self.right - self.left))
-        below = (longest * math.sin(math.radians(-TURN)) + LINE if turned else LINE) + (LINE if labels[0] else 0)
+        names = self._names(across)
+        first = min(names.drawn_at, default=self.left)
+        if names.left + 2 > first:
+            self.left += names.left + 2 - first
+            names = self._names(across)
+        below = names.height + (LINE if labels[0] else 0)
         self.bottom = max(height - MARGIN - below - (0 if beside else named.height), self.top + 60)
         tall = self.bottom + below + MARGIN + (0 if beside else named.height)
         self.drawing = Drawing(width, max(tall, self.top + named.height + MARGIN if beside else 0), title)
         if heading:
             self.drawing.name(MARGIN, MARGIN + 12, title, width - 2 * MARGIN, kind="title")
-        self._draw_axes(across, down, turned, labels, grid, below)
+        self._draw_grid(across if grid == "x" else {}, down, grid)
+        names.draw(self.drawing, self.bottom)
+        self.drawing.name(MARGIN, self.top - 8, labels[1], width - 2 * MARGIN, kind="soft")
+        self.drawing.text((self.left + self.right) / 2, self.bottom + below - 4, labels[0], "soft", "middle")
         x, y = (self.right + MARGIN, self.top) if beside else (MARGIN, self.bottom + below + 4)
         named.draw(self.drawing, x, y)
 
@@ -193,32 +218,16 @@ class Frame:
             self.bottom - self.y.share(y) * (self.bottom - self.top),
         )
 
-    def _is_tight(self, across: Mapping[float, str]) -> bool:
-        """Whether names side by side would touch."""
-        places = sorted((self.x.share(value) * (self.right - self.left), min(LONGEST, width_of(name)))
-                        for value, name in across.items())  # fmt: skip
-        return any((a[1] + b[1]) / 2 + 6 > b[0] - a[0] for a, b in zip(places, places[1:], strict=False))
+    def _names(self, across: Mapping[float, str]) -> Names:
+        long = self.right - self.left
+        return Names({self.left + self.x.share(value) * long: name for value, name in across.items()})
 
-    def _draw_axes(
-        self,
-        across: Mapping[float, str],
-        down: Mapping[float, str],
-        turned: bool,
-        labels: tuple[str, str],
-        grid: Literal["x", "y"],
-        under: float,
-    ) -> None:
-        drawing = self.drawing
+    def _draw_grid(self, across: Mapping[float, str], down: Mapping[float, str], grid: Literal["x", "y"]) -> None:
         for value, name in down.items():
             _, y = self.at(self.x.low, value)
             if grid == "y":
-                drawing.line(self.left, y, self.right, y, "grid")
-            drawing.name(self.left - TICK, y + 4.5, name, LONGEST, kind="soft", anchor="end")
-        for value, name in across.items():
+                self.drawing.line(self.left, y, self.right, y, "grid")
+            self.drawing.name(self.left - TICK, y + 4.5, name, LONGEST, kind="soft", anchor="end")
+        for value in across:
             x, _ = self.at(value, self.y.low)
-            if grid == "x":
-                drawing.line(x, self.top, x, self.bottom, "grid")
-            how: dict[str, str | float] = {"anchor": "end", "turn": TURN} if turned else {"anchor": "middle"}
-            drawing.name(x, self.bottom + 16, name, LONGEST, kind="soft", **how)
-        drawing.name(MARGIN, self.top - 8, labels[1], drawing.width - 2 * MARGIN, kind="soft")
-        drawing.text((self.left + self.right) / 2, self.bottom + under - 4, labels[0], "soft", "middle")
+            self.drawing.line(x, self.top, x, self.bottom, "grid")

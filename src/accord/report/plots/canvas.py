@@ -93,9 +93,8 @@ class Drawing:
         """As a file, with its style and its own ground, since the page it is shown on may be of another theme."""
         ground = Drawing(self.width, self.height, "")
         ground.rect(0, 0, self.width, self.height, "paper")
-        return (
-            f"{self._head()}\n<style>\n{style()}</style>\n" + "\n".join([*ground.parts, *self.parts]) + "\n</svg>\n"
-        )
+        shapes = "\n".join([*ground.parts, *self.parts])
+        return f"{self._head()}\n<style>\n{style()}</style>\n{shapes}\n</svg>\n"
 
     def _head(self) -> str:
         wide, high = _number(self.width), _number(self.height)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from accord.report.plots.axes import LINE, LONGEST, MARGIN, TURN
+from accord.report.plots.axes import LINE, LONGEST, MARGIN, Names
 from accord.report.plots.canvas import Drawing, width_of
 from accord.report.plots.palette import ON_HEAT
 
@@ -30,42 +30,36 @@ def heat_map(
 ) -> Drawing:
     """A field for each row and column, the deeper the higher its value; where none is known it stays empty.
 
-    ``limits`` are the values of the palest and the deepest field (by default the lowest and highest), ``words`` what is
-    written where there is room, and the labels name rows and columns.
+    ``limits`` are the values of the palest and the deepest field, by default the lowest and highest; ``words`` is
+    what is written where there is room; the labels name rows and columns.
     """
     known = [value for row in values for value in row if math.isfinite(value)]
     low, high = limits or (min(known, default=0.0), max(known, default=1.0))
     top = MARGIN + (LINE + 4 if heading else 0) + LINE
     left = MARGIN + 6 + min(LONGEST, max(map(width_of, down), default=0.0))
-    longest = min(LONGEST, max(map(width_of, across), default=0.0))
     wide = _side(size[0] - left - MARGIN, len(across))
-    turned = longest > wide - 6
-    below = (longest * math.sin(math.radians(-TURN)) if turned else 0.0) + 2 * LINE
-    high_ = _side(size[1] - top - below - MARGIN, len(down))
+    high_side = _side(size[1] - top - 2 * LINE - MARGIN, len(down))
     if square:
-        wide = high_ = min(wide, high_)
-        turned = turned or longest > wide - 6
-    if turned:
-        left = max(left, MARGIN + longest * math.cos(math.radians(TURN)) - wide / 2)
-        below = longest * math.sin(math.radians(-TURN)) + 2 * LINE
-    foot = top + high_ * len(down)
-    drawing = Drawing(max(size[0], left + wide * len(across) + MARGIN), foot + below + MARGIN, title)
+        wide = high_side = min(wide, high_side)
+    names = Names({(c + 0.5) * wide: name for c, name in enumerate(across)})
+    left = max(left, MARGIN + names.left - wide / 2)
+    foot = top + high_side * len(down)
+    least = 2 * MARGIN + max(width_of(title) * 1.1 if heading else 0.0, width_of(labels[0]))
+    width = max(left + wide * len(across) + MARGIN, min(least, size[0]))
+    drawing = Drawing(width, foot + names.height + LINE + MARGIN, title)
     if heading:
         drawing.name(MARGIN, MARGIN + 12, title, drawing.width - 2 * MARGIN, kind="title")
     drawing.name(MARGIN, top - 8, labels[0], drawing.width - 2 * MARGIN, kind="soft")
     for r, row in enumerate(values):
-        y = top + r * high_
-        drawing.name(left - 6, y + high_ / 2 + 4.5, down[r], LONGEST, kind="soft", anchor="end")
+        y = top + r * high_side
+        drawing.name(left - 6, y + high_side / 2 + 4.5, down[r], LONGEST, kind="soft", anchor="end")
         for c, value in enumerate(row):
             if math.isfinite(value):
                 share = min(1.0, max(0.0, (value - low) / ((high - low) or 1.0)))
                 tip = f"{labels[0]} {down[r]}, {labels[1]} {across[c]}: {value:.4g}"
-                _field(drawing, (left + c * wide, y, wide, high_), share, words(value), tip)
-    for c, name in enumerate(across):
-        x = left + (c + 0.5) * wide
-        how: dict[str, str | float] = {"anchor": "end", "turn": TURN} if turned else {"anchor": "middle"}
-        drawing.name(x, foot + 16, name, LONGEST, kind="soft", **how)
-    drawing.text(left + wide * len(across) / 2, foot + below - 4, labels[1], "soft", "middle")
+                _field(drawing, (left + c * wide, y, wide, high_side), share, words(value), tip)
+    names.draw(drawing, foot, left)
+    drawing.text(left + wide * len(across) / 2, foot + names.height + LINE - 4, labels[1], "soft", "middle")
     return drawing
 
 

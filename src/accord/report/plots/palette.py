@@ -62,9 +62,9 @@ ON_HEAT = 0.7
 SHAPES = f"""\
 .plot {{ display: block; max-width: 100%; height: auto; margin: 0 auto; font: {TEXT}px system-ui, sans-serif; }}
 .plot .title {{ font-weight: 600; }} .plot .line {{ fill: none; stroke-width: 2; stroke-linejoin: round; }}
-.plot .again {{ stroke-dasharray: 5 3; }} .plot .again.area {{ fill-opacity: .5; }} .plot .band {{ fill-opacity: .16; }}
-.plot .dot {{ stroke-width: 1.5; }} .plot .hollow, .plot .ring {{ fill: none; }} .plot .ring {{ stroke-width: 1.5; }}
-.plot .cut {{ stroke-dasharray: 4 3; }}
+.plot .again {{ stroke-dasharray: 5 3; }} .plot .again.area {{ fill-opacity: .5; }}
+.plot .band {{ fill-opacity: .16; }} .plot .cut {{ stroke-dasharray: 4 3; }}
+.plot .dot, .plot .ring {{ stroke-width: 1.5; }} .plot .hollow, .plot .ring {{ fill: none; }}
 """
 
 
