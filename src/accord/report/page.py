@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from accord.estimators import Classifier, Recommender
 
 WORST, MOST = 25, 10
-MOST_CLASSES = 40
+MOST_CLASSES, BINS = 40, 50
 SMALL, WIDE = (440.0, 290.0), (900.0, 300.0)
 """Sizes of a plot that has one beside it, and of one that has none."""
 LEARNED = "as the noise model hφ learned it, which DeCA trains beside the classifier."
@@ -231,16 +232,24 @@ def _loss_curve(history: list[dict[str, Any]]) -> plots.Drawing:
 def _quality_histogram(
     quality: np.ndarray, flagged: np.ndarray, what: str, threshold: float | None = None
 ) -> plots.Drawing:
-    counts, edges = np.histogram(quality, bins=50, range=(0, 1))
+    counts, edges = np.histogram(
+        quality, BINS, _twentieths([*quality, *([] if threshold is None else [threshold])])
+    )
     return plots.histogram(
         counts.tolist(),
         edges.tolist(),
         ("label quality (1 = clean)", what),
         "Label quality",
-        flagged=np.histogram(quality[flagged.astype(bool)], bins=50, range=(0, 1))[0].tolist(),
+        flagged=np.histogram(quality[flagged.astype(bool)], edges)[0].tolist(),
         cut=threshold,
         size=SMALL if threshold is None else WIDE,
     )
+
+
+def _twentieths(values: list[float]) -> tuple[float, float]:
+    """The range of the values, in steps of 0.05: where all are alike, bars from 0 to 1 would be one bar."""
+    low, high = math.floor(20 * min(values, default=0)), math.ceil(20 * max(values, default=1))
+    return low / 20, max(high, low + 1) / 20
 
 
 def _most_noise(issues: pa.Table, column: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from accord.report.plots.axes import LINE, LONGEST, Frame, Scale, around, entries
+from accord.report.plots.axes import LINE, MARGIN, Frame, Scale, around, entries
 from accord.report.plots.canvas import Drawing, width_of
 from accord.report.plots.palette import assigned, fill
 
@@ -18,23 +18,24 @@ def bar_panel(
     values: Mapping[str, tuple[float, float]],
     *,
     colours: Mapping[str, int] | None = None,
-    width: float = 320.0,
+    width: float = 290.0,
 ) -> Drawing:
     """A bar across for each name: its mean, which is written beside it, ± one standard deviation."""
     colours = assigned(values) if colours is None else colours
-    drawing = Drawing(width, LINE + 8 + ROW * len(values), title)
-    drawing.name(0, 14, title, width, kind="title")
+    drawing = Drawing(width, MARGIN + LINE + 8 + ROW * len(values), title)
+    drawing.name(MARGIN, MARGIN + 12, title, width - 2 * MARGIN, kind="title")
     known = {name: value for name, value in values.items() if math.isfinite(value[0])}
     scale = around([mean + std * sign for mean, std in known.values() for sign in (-1, 1)], zero=True)
-    left = 8 + min(LONGEST, max(map(width_of, values), default=0.0))
-    long = width - left - 72
+    room = width * 0.4
+    left = MARGIN + 8 + min(room, max(map(width_of, values), default=0.0))
+    long = width - left - MARGIN - 64
 
     def at(value: float) -> float:
         return left + scale.share(min(max(value, scale.low), scale.high)) * long
 
     for k, name in enumerate(values):
-        y = LINE + 6 + k * ROW
-        drawing.name(left - 8, y + 14.5, name, LONGEST, kind="soft", anchor="end")
+        y = MARGIN + LINE + 6 + k * ROW
+        drawing.name(left - 8, y + 14.5, name, room, kind="soft", anchor="end")
         if name not in known:
             continue
         mean, std = known[name]

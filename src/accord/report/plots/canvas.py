@@ -20,14 +20,14 @@ def safe(words: str) -> str:
 
 def width_of(words: str) -> float:
     """Pixels that a text takes at most, roughly: no font is at hand to measure it."""
-    return sum(TEXT if unicodedata.east_asian_width(c) in "WF" else 0.58 * TEXT for c in words)
+    return sum(TEXT if unicodedata.east_asian_width(c) in "WF" else 0.62 * TEXT for c in words)
 
 
 def clipped(words: str, room: float) -> str:
     """The text, or as much of its beginning as there is room for.
 
     >>> clipped("a rather long name", 60.0)
-    'a rath…'
+    'a rat…'
     """
     if width_of(words) <= room:
         return words
@@ -104,7 +104,7 @@ class Drawing:
         )
 
 
-def beside(drawings: Sequence[Drawing], gap: float = 20.0) -> Drawing:
+def beside(drawings: Sequence[Drawing], gap: float = 10.0) -> Drawing:
     """Several pictures in one, from left to right."""
     width = sum(one.width for one in drawings) + gap * (len(drawings) - 1)
     titles = "; ".join(dict.fromkeys(one.title for one in drawings))

@@ -24,7 +24,7 @@ def histogram(
     total = sum(counts)
     marked = [0] * len(counts) if flagged is None else list(flagged)
     legend = [
-        Entry(f"{name}: {count:,} ({count / max(1, total):.1%})", "area", kind)
+        Entry(f"{name}: {count:,} ({100 * count / max(1, total):.1f} %)", "area", kind)
         for name, count, kind in zip(names, (sum(marked), total - sum(marked)), ("warn", "calm"), strict=True)
     ]
     words = (labels[0] if cut is None else f"{labels[0]}; dashed: {cut:.3g}", labels[1])

@@ -38,7 +38,8 @@ def lines(
     colours = assigned(series) if colours is None else colours
     known = {name: [_with_std(p) for p in points] for name, points in series.items()}
     every = [p for points in known.values() for p in points if _is_known(p, log)]
-    scales = _across([x for x, _, _ in every], log), around([y + s * sign for _, y, s in every for sign in (-1, 1)])
+    across = _across([*(x for x, _, _ in every), *(ticks or ())], log)
+    scales = across, around([y + s * sign for _, y, s in every for sign in (-1, 1)])
     frame = Frame(
         scales,
         labels,
