@@ -232,9 +232,8 @@ def _loss_curve(history: list[dict[str, Any]]) -> plots.Drawing:
 def _quality_histogram(
     quality: np.ndarray, flagged: np.ndarray, what: str, threshold: float | None = None
 ) -> plots.Drawing:
-    counts, edges = np.histogram(
-        quality, BINS, _twentieths([*quality, *([] if threshold is None else [threshold])])
-    )
+    shown = quality if threshold is None else np.append(quality, threshold)
+    counts, edges = np.histogram(quality, BINS, _twentieths(shown))
     return plots.histogram(
         counts.tolist(),
         edges.tolist(),
@@ -246,9 +245,9 @@ def _quality_histogram(
     )
 
 
-def _twentieths(values: list[float]) -> tuple[float, float]:
+def _twentieths(values: np.ndarray) -> tuple[float, float]:
     """The range of the values, in steps of 0.05: where all are alike, bars from 0 to 1 would be one bar."""
-    low, high = math.floor(20 * min(values, default=0)), math.ceil(20 * max(values, default=1))
+    low, high = math.floor(20 * values.min(initial=1.0)), math.ceil(20 * values.max(initial=0))
     return low / 20, max(high, low + 1) / 20
 
 
