@@ -248,7 +248,7 @@ def _quality_histogram(
 def _twentieths(values: np.ndarray) -> tuple[float, float]:
     """The range of the values, in steps of 0.05: where all are alike, bars from 0 to 1 would be one bar."""
     low, high = math.floor(20 * values.min(initial=1.0)), math.ceil(20 * values.max(initial=0))
-    return low / 20, max(high, low + 1) / 20
+    return min(low / 20, values.min(initial=1.0)), max(high / 20, (low + 1) / 20, values.max(initial=0.0))
 
 
 def _most_noise(issues: pa.Table, column: str) -> list[dict[str, Any]]:
