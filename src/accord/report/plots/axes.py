@@ -113,12 +113,9 @@ class Names:
 
     def draw(self, drawing: Drawing, y: float, left: float = 0.0) -> None:
         for x, name in self.drawn_at.items():
-            if self.degrees:
-                right, down = (4.5, 8.0) if self.degrees == 90 else (4.0, 14.0)
-                how: dict[str, str | float] = {"anchor": "end", "turn": -self.degrees}
-            else:
-                right, down, how = 0.0, 16.0, {"anchor": "middle"}
-            drawing.name(left + x + right, y + down, name, LONGEST_ACROSS, kind="soft", **how)
+            right, down = {0.0: (0.0, 16.0), 35.0: (4.0, 14.0), 90.0: (4.5, 8.0)}[self.degrees]
+            anchor = "end" if self.degrees else "middle"
+            drawing.name(left + x + right, y + down, name, LONGEST_ACROSS, "soft", anchor, -self.degrees)
 
 
 @dataclass(frozen=True)

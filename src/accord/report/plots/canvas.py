@@ -27,7 +27,7 @@ def clipped(words: str, room: float) -> str:
     """The text, or as much of its beginning as there is room for.
 
     >>> clipped("a rather long name", 60.0)
-    'a rat…'
+    'a rath…'
     """
     if width_of(words) <= room:
         return words
@@ -52,10 +52,12 @@ class Drawing:
         how += f' transform="rotate({_number(turn)} {_number(x)} {_number(y)})"' if turn else ""
         self.parts.append(f"<text{how}>{safe(words)}</text>")
 
-    def name(self, x: float, y: float, words: str, room: float, **how: str | float) -> None:
+    def name(
+        self, x: float, y: float, words: str, room: float, kind: str = "", anchor: str = "start", turn: float = 0.0
+    ) -> None:
         """A text that is cut where there is no room; the whole of it stands in its tip."""
         short = clipped(words, room)
-        self.text(x, y, short, **how)  # pyright: ignore[reportArgumentType]
+        self.text(x, y, short, kind, anchor, turn)
         if short != words:
             self.parts[-1] = self.parts[-1].replace("</text>", f"<title>{safe(words)}</title></text>")
 
