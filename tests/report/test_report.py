@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from accord import Classifier, Recommender
+from accord.report import page as pages
 from accord.report import (
     write_classifier_report,
     write_comparison_plot,
@@ -122,3 +123,29 @@ def test_a_classifiers_page_stands_alone(images: bool, tmp_path: Path) -> None:
 def test_pictures_of_any_range() -> None:
     assert picture(np.zeros((4, 4, 1))).startswith("data:image/png;base64,")
     assert len(picture(np.random.default_rng(0).normal(size=(400, 300, 3)))) > 1000
+
+
+def test_the_ring_is_at_the_epoch_that_was_kept() -> None:
+    history = [{"phase": "training", "epoch": e, "valid": {"auc": v}} for e, v in [(1, 0.5), (2, 0.9), (3, 0.7)]]
+
+    def ring(kept: int) -> tuple[float, float]:
+        one = {"training": {"epoch": kept, "auc": history[kept - 1]["valid"]["auc"]}}
+        drawing = pages._learning_curve(history, one, "auc", "AUC")
+        root = ElementTree.fromstring(drawing.__html__())  # pyright: ignore[reportAttributeAccessIssue]
+        (circle,) = [e for e in root.iter() if "ring" in e.get("class", "")]
+        return float(circle.get("cx", "")), float(circle.get("cy", ""))
+
+    (best_x, best_y), (last_x, last_y) = ring(2), ring(3)
+    assert best_x < last_x
+    assert best_y < last_y
+    assert pages._learning_curve([{"phase": "training", "epoch": 1}], {}, "auc", "AUC") == ""
+
+
+@pytest.mark.parametrize("values", [[0.5, 0.5], [0.0, 1.0], [0.35 - 1e-17, 0.15], [0.4386, 0.4501], []])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_histogram_leaves_no_quality_out(values: list[float], kind: type) -> None:
+    quality = np.array(values, kind)
+    for flagged in (np.zeros(len(values), bool), np.ones(len(values), bool)):
+        svg = pages._quality_histogram(quality, flagged, "clicks", 0.44).__html__()
+        assert f"flagged: {flagged.sum()} (" in svg
+        assert f"not flagged: {(~flagged).sum()} (" in svg

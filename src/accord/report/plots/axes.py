@@ -185,7 +185,7 @@ class Frame:
         width, height = size
         beside = legend_at == "right"
         named = Legend(legend, None if beside else width - 2 * MARGIN)
-        self.top = MARGIN + (LINE + 4 if heading else 0) + (LINE if labels[1] else 0)
+        self.top = MARGIN + (LINE + 4 if heading else 0) + (LINE + 4 if labels[1] else 0)
         self.right = width - 2 * MARGIN - (named.width if beside else 0)
         down = marks[1] or self.y.ticks(max(3, int(height / 48)))
         self.left = MARGIN + TICK + min(LONGEST, max(map(width_of, down.values()), default=0.0))
@@ -203,7 +203,7 @@ class Frame:
             self.drawing.name(MARGIN, MARGIN + 12, title, width - 2 * MARGIN, kind="title")
         self._draw_grid(across if grid == "x" else {}, down, grid)
         names.draw(self.drawing, self.bottom)
-        self.drawing.name(MARGIN, self.top - 8, labels[1], width - 2 * MARGIN, kind="soft")
+        self.drawing.name(MARGIN, self.top - 12, labels[1], width - 2 * MARGIN, kind="soft")
         self.drawing.text((self.left + self.right) / 2, self.bottom + below - 4, labels[0], "soft", "middle")
         x, y = (self.right + MARGIN, self.top) if beside else (MARGIN, self.bottom + below + 4)
         named.draw(self.drawing, x, y)
