@@ -10,7 +10,8 @@ from typing import Any
 from accord.errors import DataError
 from accord.estimators.run_folder import read_json
 from accord.files import write_whole
-from accord.report.figures import COLOURS, draw_differences, figure
+from accord.report.figures import draw_differences, figure
+from accord.report.plots import assigned
 from accord.report.results import (
     NOT_RUN,
     cells_done,
@@ -171,7 +172,7 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
         largest = max(abs(value) for one in points.values() for value, _ in one.values())
         widest = min(WIDEST, 1.05 * largest) or 1.0
         label = f"{table.metric}: difference from normal, per cent"
-        colours = {name_of[m]: COLOURS[ORDER.index(m) % len(COLOURS)] for m in methods}
+        colours = {name_of[m]: colour for m, colour in assigned(methods, ORDER).items()}
         draw_differences(axes, points, colours, (label, table.title), widest)
     words = (
         "Filled: beyond chance; hollow: within it, or not tested. An arrow: further away than the figure reaches."

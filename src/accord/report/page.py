@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +11,18 @@ import pyarrow as pa
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from accord.estimators import Recommender
 from accord.files import write_whole
 from accord.report import plots
 from accord.report.thumbnails import thumbnails
-from accord.studies.tables import comparison_rows, detection_rows, labels, metric_names
 
 if TYPE_CHECKING:
-    from accord.estimators import Classifier
+    from accord.estimators import Classifier, Recommender
 
 WORST, MOST = 25, 10
-MOST_CLASSES = 40
+MOST_CLASSES, BINS = 40, 50
+SMALL, WIDE = (440.0, 290.0), (900.0, 300.0)
+"""Sizes of a plot that has one beside it, and of one that has none."""
+LEARNED = "as the noise model hφ learned it, which DeCA trains beside the classifier."
 
 
 def write_run_report(rec: Recommender, path: Path) -> None:
@@ -33,9 +35,11 @@ def write_run_report(rec: Recommender, path: Path) -> None:
         settings=rec.settings.model_dump(),
         notes=rec.notes_,
         metrics=rec.metrics_,
-        curve=Markup(_learning_curve(rec.history_)),
-        loss=Markup(_loss_curve(rec.history_)),
-        quality=Markup(_quality_histogram(np.asarray(issues["label_quality"]), rec.threshold_)),
+        curve=_learning_curve(rec.history_, rec.metrics_["validation"], "ndcg@20", "NDCG@20"),
+        loss=_loss_curve(rec.history_),
+        quality=_quality_histogram(
+            np.asarray(issues["label_quality"]), np.asarray(issues["is_label_issue"]), "clicks", rec.threshold_
+        ),
         worst=issues.slice(0, WORST).to_pylist(),
         users=_most_noise(issues, "user"),
         items=_most_noise(issues, "item"),
@@ -60,23 +64,38 @@ def write_classifier_report(clf: Classifier, path: Path) -> None:
         train=int((clf.part_ == 0).sum()),
         valid=int((clf.part_ == 1).sum()),
         thumbnails=thumbnails(clf),
-        matrix=Markup(_noise_map(clf.noise_matrix_, names)),
+        matrix=_noise_map(clf.noise_matrix_, names),
         matrix_words="P(given label | true class), "
-        + ("as the noise model hφ learned it." if learned else "counted by confident learning.")
+        + (LEARNED if learned else "counted by confident learning.")
         + (f" The {MOST_CLASSES} classes with most noise." if len(names) > MOST_CLASSES else ""),
-        quality=Markup(_quality_histogram(clf.label_quality_, None, "labels")),
-        curve=Markup(_learning_curve(clf.history_, "accuracy", "accuracy")),
-        loss=Markup(_loss_curve(clf.history_)),
+        quality=_quality_histogram(clf.label_quality_, clf.is_issue_, "labels"),
+        curve=_learning_curve(clf.history_, clf.metrics_["validation"], "accuracy", "accuracy"),
+        loss=_loss_curve(clf.history_),
         named=clf.names_ is not None,
         worst=issues.slice(0, WORST).to_pylist(),
         by_class=_by_class(clf, names),
     )
 
 
-def _noise_map(matrix: np.ndarray, names: list[str]) -> str:
-    shown = np.sort(np.argsort(np.diag(matrix), kind="stable")[:MOST_CLASSES])
-    part = matrix[np.ix_(shown, shown)]
-    return plots.heat_map(part.tolist(), [names[k] for k in shown], ("true class", "given label"), "Noise")
+def _noise_map(matrix: np.ndarray, names: list[str]) -> plots.Drawing:
+    at = np.sort(np.argsort(np.diag(matrix), kind="stable")[:MOST_CLASSES])
+    shown = [names[k] for k in at]
+    return plots.heat_map(
+        matrix[np.ix_(at, at)].tolist(),
+        shown,
+        shown,
+        ("true class", "given label"),
+        "How labels go wrong",
+        limits=(0.0, 1.0),
+        words=_share,
+        square=True,
+        size=(440.0, 440.0),
+    )
+
+
+def _share(value: float) -> str:
+    """Two places, and nothing for what does not show in them."""
+    return "" if value < 0.005 else f"{value:.2f}".removeprefix("0")
 
 
 def _by_class(clf: Classifier, names: list[str]) -> list[dict[str, Any]]:
@@ -98,25 +117,25 @@ def write_search_report(found: dict[str, Any], path: Path) -> None:
         "search.html",
         title="Search for settings",
         found=found,
-        curve=Markup(_best_so_far(found["rows"])),
-        maps=[Markup(picture) for picture in _constant_maps(found)],
+        curve=_best_so_far(found["rows"]),
+        maps=_constant_maps(found),
         rows=sorted(found["rows"], key=lambda row: -row["value"])[:WORST],
         names=list(found["space"]),
     )
 
 
-def _best_so_far(rows: list[dict[str, Any]]) -> str:
+def _best_so_far(rows: list[dict[str, Any]]) -> plots.Drawing:
     values = [row["value"] for row in rows]
     best = np.maximum.accumulate(values)
     series = {
         "best so far": [(k + 1, float(v)) for k, v in enumerate(best)],
         "trial": [(k + 1, v) for k, v in enumerate(values)],
     }
-    return plots.lines(series, ("trial", "noisy validation"), "The search")
+    return plots.lines(series, ("trial", "noisy validation"), "The search", size=WIDE)
 
 
-def _constant_maps(found: dict[str, Any]) -> list[str]:
-    """Best value of each pair of constants, over all other settings, as a share of the way from worst to best."""
+def _constant_maps(found: dict[str, Any]) -> list[plots.Drawing]:
+    """Best value of each pair of constants, over all other settings."""
     maps = []
     for down, across in (("c0", "c1"), ("c1", "c2")):
         if not {down, across} <= set(found["space"]):
@@ -125,17 +144,16 @@ def _constant_maps(found: dict[str, Any]) -> list[str]:
         best = np.full((len(rows), len(columns)), np.nan)
         for row in found["rows"]:
             at = rows.index(row["settings"][down]), columns.index(row["settings"][across])
-            best[at] = np.nanmax([best[at], row["value"]])
-        maps.append(
-            plots.value_map(
-                best.tolist(), [f"{v:g}" for v in rows], [f"{v:g}" for v in columns], (down, across), "Constants"
-            )
-        )
+            best[at] = np.fmax(best[at], row["value"])
+        names = [f"{v:g}" for v in rows], [f"{v:g}" for v in columns]
+        maps.append(plots.heat_map(best.tolist(), *names, (down, across), f"Best value by {down} and {across}"))
     return maps
 
 
 def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
     """The page of a comparison."""
+    from accord.studies.tables import comparison_rows, detection_rows
+
     _write(
         path,
         "compare.html",
@@ -143,27 +161,31 @@ def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
         summary=summary,
         table=comparison_rows(summary),
         detection=detection_rows(summary),
-        plots=[Markup(panel) for panel in _panels(summary)],
+        plots=_panels(summary),
     )
 
 
 def write_comparison_plot(summary: dict[str, Any], path: Path) -> None:
     """The bars of a comparison as a picture that carries its own colours."""
-    picture = plots.beside(_panels(summary), rows=len(summary["rows"]))
-    style = _environment().get_template("style.css").render()
-    write_whole(path, picture.replace(">", f"><style>{style}</style>", 1))
+    write_whole(path, plots.beside(_panels(summary)).alone())
 
 
-def _panels(summary: dict[str, Any]) -> list[str]:
+def _panels(summary: dict[str, Any]) -> list[plots.Drawing]:
+    """Bars of each metric; a method has one colour, whatever its model."""
+    from accord.studies.tables import labels, metric_names
+
     named = list(zip(labels(summary), summary["rows"], strict=True))
+    methods = plots.assigned(row["method"] for _, row in named)
+    colours = {label: methods[row["method"]] for label, row in named}
     return [
-        plots.bars(
+        plots.bar_panel(
             name,
             {
                 label: (row["metrics"][name]["mean"], row["metrics"][name]["std"])
                 for label, row in named
                 if name in row["metrics"]
             },
+            colours=colours,
         )
         for name in metric_names(summary)
     ]
@@ -174,7 +196,8 @@ def _environment() -> Environment:
 
 
 def _write(path: Path, template: str, **values: Any) -> None:
-    write_whole(path, _environment().get_template(template).render(**values))
+    style = Markup(plots.variables() + plots.style())
+    write_whole(path, _environment().get_template(template).render(style=style, **values))
 
 
 def _phases(history: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
@@ -184,29 +207,48 @@ def _phases(history: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return phases
 
 
-def _learning_curve(history: list[dict[str, Any]], metric: str = "ndcg@20", words: str = "NDCG@20") -> str:
+def _learning_curve(
+    history: list[dict[str, Any]], kept: dict[str, dict[str, Any]], metric: str, words: str
+) -> plots.Drawing | str:
     """A validation metric by epoch; a ring marks the epoch that was kept."""
     phases = {n: [r for r in rs if "valid" in r] for n, rs in _phases(history).items()}
     series = {n: [(r["epoch"], r["valid"][metric]) for r in rs] for n, rs in phases.items() if rs}
     if not series:
         return ""
-    marks = [max(points, key=lambda p: p[1]) for points in series.values()]
-    return plots.lines(series, ("epoch", f"{words} on noisy validation"), "Learning curves", marks)
+    rings = [(one["epoch"], one[metric]) for name, one in kept.items() if name in series and metric in one]
+    labels = "epoch", f"{words} on noisy validation"
+    return plots.lines(series, labels, "Learning curves", rings=rings, dots=False)
 
 
-def _loss_curve(history: list[dict[str, Any]]) -> str:
+def _loss_curve(history: list[dict[str, Any]]) -> plots.Drawing:
     """Loss as a share of each phase's first, since phases have losses of different sizes."""
     series = {
         name: [(r["epoch"], r["loss"] / (abs(records[0]["loss"]) or 1)) for r in records]
         for name, records in _phases(history).items()
     }
-    return plots.lines(series, ("epoch", "training loss, first epoch = 1"), "Training loss")
+    return plots.lines(series, ("epoch", "training loss, first epoch = 1"), "Training loss", dots=False)
 
 
-def _quality_histogram(quality: np.ndarray, threshold: float | None, what: str = "clicks") -> str:
-    counts, edges = np.histogram(quality, bins=50, range=(0, 1))
-    words = ("label quality (1 = clean)", what)
-    return plots.histogram(counts.tolist(), edges.tolist(), words, "Label quality", threshold)
+def _quality_histogram(
+    quality: np.ndarray, flagged: np.ndarray, what: str, threshold: float | None = None
+) -> plots.Drawing:
+    shown = quality if threshold is None else np.append(quality, threshold)
+    counts, edges = np.histogram(quality, BINS, _twentieths(shown))
+    return plots.histogram(
+        counts.tolist(),
+        edges.tolist(),
+        ("label quality (1 = clean)", what),
+        "Label quality",
+        flagged=np.histogram(quality[flagged.astype(bool)], edges)[0].tolist(),
+        cut=threshold,
+        size=SMALL if threshold is None else WIDE,
+    )
+
+
+def _twentieths(values: np.ndarray) -> tuple[float, float]:
+    """The range of the values, in steps of 0.05: where all are alike, bars from 0 to 1 would be one bar."""
+    low, high = math.floor(20 * values.min(initial=1.0)), math.ceil(20 * values.max(initial=0))
+    return min(low / 20, values.min(initial=1.0)), max(high / 20, (low + 1) / 20, values.max(initial=0.0))
 
 
 def _most_noise(issues: pa.Table, column: str) -> list[dict[str, Any]]:

@@ -305,8 +305,9 @@ def _levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, n
     rows += [[method, *(NOT_RUN for _ in levels)] for method in lacking if method not in methods.values()]
     _write_csv(out / f"{name}.csv", rows)
     with figure(out / name) as axes:
-        draw_lines(axes[0], {label: series[label] for label in methods}, ("noise", view.metric), view.title)
-        axes[0].set_xticks(levels, rows[0][1:])
+        shown = {label: series[label] for label in methods}
+        ticks = dict(zip(levels, rows[0][1:], strict=True))
+        draw_lines(axes[0], shown, ("noise", view.metric), view.title, ticks=ticks)
     return [*_picture(name, view.title), as_markdown(rows), *what_marks_mean(series)]
 
 
@@ -360,7 +361,6 @@ def _agreement(view: View, parts: list[Part], outcome: dict[str, Any], out: Path
             _write_csv(out / f"{place}.csv", rows)
             with figure(out / place, (9.0, 4.0)) as axes:
                 draw_bars(axes[0], groups, ("pair of models", "share decided differently"), title)
-                axes[0].tick_params(axis="x", labelrotation=20)
             lines += [*_picture(place, title), as_markdown(rows)]
     return lines or ["Nothing to compare: that takes two trainings, with what they decided beside their cells."]
 
