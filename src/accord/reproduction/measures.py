@@ -17,7 +17,7 @@ from accord.estimators import Classifier, Recommender
 from accord.estimators.parts import TRAIN
 from accord.files import whole_file
 
-DECISIONS = "decisions.parquet"
+CURVE, COST, BY_RATING, DECISIONS = "curve", "cost", "by_rating", "decisions"
 CLEAN, NOISY = (4.0, 5.0), (1.0, 2.0)
 """Ratings of clicks taken for clean and for noisy; 3 is neither."""
 NEITHER = -1
@@ -65,7 +65,7 @@ def decisions(rec: Recommender, ratings: Any, path: Path) -> dict[str, int]:
     """Whether the model believes each training click (P > ½), beside the cell, and whether it is clean or noisy."""
     believed, rating = _rated(rec, ratings, rec.quality_ > 0.5)
     kind = np.where(np.isin(rating, CLEAN), 1, np.where(np.isin(rating, NOISY), 0, NEITHER)).astype(np.int8)
-    _write(believed, kind, path.with_suffix(f".{DECISIONS}"))
+    _write(believed, kind, path.with_suffix(f".{DECISIONS}.parquet"))
     return {"clean": int((kind == 1).sum()), "noisy": int((kind == 0).sum())}
 
 
@@ -83,10 +83,10 @@ def _rated(rec: Recommender, ratings: Any, values: np.ndarray) -> tuple[np.ndarr
 
 
 CLICKS: dict[str, Callable[[Recommender, Any, Path], Any]] = {
-    "curve": _curve,
-    "cost": cost,
-    "by_rating": by_rating,
-    "decisions": decisions,
+    CURVE: _curve,
+    COST: cost,
+    BY_RATING: by_rating,
+    DECISIONS: decisions,
 }
 
 
@@ -105,12 +105,12 @@ def label_decisions(
         changed = add_noise(truth, len(clf.classes_), noisy.rate, kind=noisy.kind, seed=0)  # for all models alike
         parts["test"] = (clf.predict_proba(test[0]).argmax(1), ~changed.is_noise)
     for name, (decided, clean) in parts.items():
-        _write(decided, clean, path.with_suffix(f".{name}.{DECISIONS}"))
+        _write(decided, clean, path.with_suffix(f".{name}.{DECISIONS}.parquet"))
     return {name: len(decided) for name, (decided, _) in parts.items()}
 
 
 LABELS: dict[str, Callable[..., Any]] = {
-    "decisions": label_decisions,
+    DECISIONS: label_decisions,
 }
 
 
@@ -120,10 +120,12 @@ def _write(decided: np.ndarray, clean: np.ndarray, path: Path) -> None:
         parquet.write_table(table, draft)
 
 
-def disagreement(one: Path, other: Path) -> dict[str, float]:
+Decided = tuple[np.ndarray, np.ndarray]
+"""What a model decides for each example, and whether that is clean, noisy or neither."""
+
+
+def disagreement(one: Decided, other: Decided) -> dict[str, float]:
     """The share of examples on which two models decide differently, of the clean and of the noisy ones: such as
     are the same for both."""
-    a, b = (parquet.read_table(path) for path in (one, other))
-    clean, same = np.asarray(a["clean"]), np.asarray(a["clean"]) == np.asarray(b["clean"])
-    differ = np.asarray(a["decision"]) != np.asarray(b["decision"])
-    return {name: float(differ[same & (clean == code)].mean()) for name, code in (("clean", 1), ("noisy", 0))}
+    same, differ = one[1] == other[1], one[0] != other[0]
+    return {name: float(differ[same & (one[1] == code)].mean()) for name, code in (("clean", 1), ("noisy", 0))}
