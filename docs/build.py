@@ -11,7 +11,7 @@ from typing import Any
 
 from accord.estimators import RecommenderSettings
 from accord.estimators.classifier_settings import ClassifierSettings
-from accord.report.overview import write_overview
+from accord.reproduction.overview import write_overview
 
 PAGE = Path(__file__).with_name("settings.md")
 

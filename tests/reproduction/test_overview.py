@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from accord.cli import main
-from accord.report.overview import write_overview
+from accord.reproduction.overview import write_overview
 from accord.studies import Comparison
 
 

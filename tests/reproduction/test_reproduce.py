@@ -15,10 +15,12 @@ from accord.errors import SettingError
 from accord.estimators import fitting
 from accord.methods import CLASSIFIER_METHODS, METHODS
 from accord.models import CLASSIFIERS, RECOMMENDERS
-from accord.report.results import write_results
+from accord.reproduction.page import write_results
+from accord.reproduction.paper_numbers import paper_numbers, paper_value
+from accord.reproduction.parts import Declared, Part, View
+from accord.reproduction.running import Callbacks, reproduce
+from accord.reproduction.studies import STUDIES, find_study
 from accord.studies import labels
-from accord.studies.declared import STUDIES, Declared, Part, View, find_study
-from accord.studies.reproduction import Watching, paper_numbers, paper_value, reproduce
 from accord.studies.study import ORACLE
 
 QUICK: dict[str, Any] = {"epochs": 2, "dims": 4, "batch_size": 256}
@@ -154,13 +156,13 @@ def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:
     only = first.select((), ["normal"])
     reproduce(first, None, tmp_path / "first", seeds=2, device="cpu", wanted=only)
     started: list[str] = []
-    told = Watching(
+    told = Callbacks(
         cell=lambda row, seed, number, of: started.append(f"{row} {seed}"),
         trial=lambda trial, seed: started.append(f"trial {trial}"),
     )
-    page = shown(second, tmp_path, tmp_path / "second", seeds=2, watching=told)
+    page = shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=told)
     assert started == ["mlp ensemble 0", "mlp ensemble 1"]
-    shown(second, tmp_path, tmp_path / "second", seeds=2, watching=told)
+    shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=told)
     assert len(started) == 2
     assert "| normal |" in page
     assert "digits, as in first noise" in page
@@ -178,12 +180,12 @@ def test_only_what_fits_is_taken_over(tmp_path: Path) -> None:
     views = (View("curves", "Curves", metric="accuracy"),)
     second = Declared("second", "Second", (again,), views)
     started: list[str] = []
-    told = Watching(
+    told = Callbacks(
         cell=lambda row, seed, number, of: started.append(f"cell {seed}"),
         trial=lambda trial, seed: started.append(f"trial {trial}"),
     )
     reproduce(Declared("first", "First", (tuned,), ()), None, tmp_path / "first", seeds=2, device="cpu")
-    reproduce(second, None, tmp_path / "other", seeds=1, device="auto", watching=told)  # of another device
+    reproduce(second, None, tmp_path / "other", seeds=1, device="auto", callbacks=told)  # of another device
     assert started == ["trial 0", "trial 1", "cell 0"]
     untuned = Declared("second", "Second", (replace(part, name="digits"),), ())
     reproduce(untuned, None, tmp_path / "second", seeds=2, device="cpu")
@@ -193,12 +195,12 @@ def test_only_what_fits_is_taken_over(tmp_path: Path) -> None:
     (cells / "mlp-normal-seed1.parquet").write_bytes(b"PAR1")
     (cells / ".mlp-normal-seed1.json.1.tmp").write_text("{")
     started.clear()
-    page = shown(second, tmp_path, tmp_path / "second", seeds=1, watching=told)
+    page = shown(second, tmp_path, tmp_path / "second", seeds=1, callbacks=told)
     assert started == []
     assert "| normal | 1 |" in page  # of one seed, though another lies there
     (cells / "mlp-normal-seed1.json").write_bytes(whole)
     (cells / "mlp-normal-seed1.parquet").unlink()
-    shown(second, tmp_path, tmp_path / "second", seeds=2, watching=told)
+    shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=told)
     assert started == []
     assert not list((tmp_path / "second" / "digits" / "cells").glob(".*"))
 
@@ -214,9 +216,11 @@ def test_a_part_alone_takes_over_the_search_of_its_group(tmp_path: Path) -> None
     again = tuple(
         replace(p, name=f"digits {p.name}", searched_in="digits noise-40", same_as=("first", p.name)) for p in both
     )
-    told = Watching(trial=lambda trial, seed: pytest.fail("searched again"), cell=lambda *_: pytest.fail("trained"))
+    told = Callbacks(
+        trial=lambda trial, seed: pytest.fail("searched again"), cell=lambda *_: pytest.fail("trained")
+    )
     second = Declared("second", "Second", again, ())
-    reproduce(second, None, tmp_path / "second", seeds=1, device="cpu", only=("digits noise-10",), watching=told)
+    reproduce(second, None, tmp_path / "second", seeds=1, device="cpu", only=("digits noise-10",), callbacks=told)
 
 
 def test_the_studies_that_share_cells_declare_them_alike() -> None:
@@ -256,12 +260,12 @@ def test_a_study_that_is_stopped_says_what_was_not_run(root: Path, tmp_path: Pat
     study = small("noise-models")
     study = replace(study, parts=study.parts[:1], views=study.views[:1])
     turns = iter([True, True, False, False, False, False, False, False, False])
-    page = shown(study, root, tmp_path, seeds=1, watching=Watching(go_on=lambda: next(turns)))
+    page = shown(study, root, tmp_path, seeds=1, callbacks=Callbacks(go_on=lambda: next(turns)))
     assert page.count("not run") > 4
     page = shown(study, root, tmp_path, seeds=1)
     assert "not run" not in page
     assert "Not complete" not in page
-    page = shown(study, root, tmp_path, seeds=2, watching=Watching(go_on=lambda: False))
+    page = shown(study, root, tmp_path, seeds=2, callbacks=Callbacks(go_on=lambda: False))
     assert "Not complete: some rows have 1 of 2 seeds." in page
 
 

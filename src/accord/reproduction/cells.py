@@ -1,8 +1,9 @@
 """The cells of a study: one file each while they are made, one table of all when their part is complete.
 
-Several processes and machines may work in the folder of a study. Each cell is written whole to a file of its own, and a
-file goes before a row of the table. Packing moves the files of a part into the table: first the new table takes the
-place of the old one, then the files go, so that a reader that looks for the file first always finds the cell.
+Several processes and machines may work in the folder of a study. Each cell is written whole to a file of its own.
+Where a cell has both a file and a row of the table, the file counts. Packing moves the files of a part into the
+table: the new table takes the place of the old one before the files go, so that whoever looks for the file first
+finds the cell.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PLAIN: dict[str, pa.DataType] = {
     **{"search_budget": pa.string(), "accord": pa.string(), "uses_knowledge": pa.bool_()},
     **{"selection": pa.string(), "seconds": pa.float64(), "epochs": pa.int64(), "inject": pa.float64()},
 }
-"""What a cell says in a column of its own type. All else is JSON, in a column for each name; a gap means not said."""
+"""Columns with a type of their own. Everything else is JSON, one column for each name; a gap: the cell lacks it."""
 WAIT, LOOK = 60.0, 0.1
 """Seconds to wait for another process that packs, and between two looks."""
 
@@ -117,7 +118,7 @@ class StudyCells:
         return alone
 
     def _pack(self, columns: Collection[str]) -> None:
-        study, part = self.place.parent, self.place.name
+        study = self.place.parent
         files = [(path, _stamp(path)) for path in sorted(self.folder.glob("*.json"))]
         found = {path: read_json(path) for path, _ in files}
         cells = {path: Cell(*(one[name] for name in Cell._fields)) for path, one in found.items()}
@@ -198,7 +199,9 @@ def parts_of(study: Path) -> set[str]:
 
 def write_tables(study: Path, cells: dict[Key, dict[str, Any]], values: dict[Key, list[_Values]]) -> None:
     """All cells of a study, in order; the same bytes for the same cells. The table of cells comes last."""
-    if values:
+    if not values:
+        (study / VALUES).unlink(missing_ok=True)
+    else:
         own = [(key, one) for key in sorted(values) for one in sorted(values[key], key=lambda one: one[:2])]
         columns = dict(zip(("part", *Cell._fields), zip(*(key for key, _ in own), strict=True), strict=True))
         columns |= {name: [getattr(one, name) for _, one in own] for name in ("file", "column")}

@@ -17,6 +17,8 @@ from accord.estimators import Classifier, Recommender
 from accord.estimators.parts import TRAIN
 from accord.files import whole_file
 
+COLUMNS = ("decision", "clean")
+"""What is kept of each example, where decisions are measured."""
 CURVE, COST, BY_RATING, DECISIONS = "curve", "cost", "by_rating", "decisions"
 CLEAN, NOISY = (4.0, 5.0), (1.0, 2.0)
 """Ratings of clicks taken for clean and for noisy; 3 is neither."""
@@ -116,8 +118,8 @@ LABELS: dict[str, Callable[..., Any]] = {
 
 def _write(decided: np.ndarray, clean: np.ndarray, path: Path) -> None:
     with whole_file(path) as draft:
-        table = pa.table({"decision": decided.astype(np.int16), "clean": clean.astype(np.int8)})
-        parquet.write_table(table, draft)
+        columns = (decided.astype(np.int16), clean.astype(np.int8))
+        parquet.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True))), draft)
 
 
 Decided = tuple[np.ndarray, np.ndarray]

@@ -11,17 +11,10 @@ from accord.errors import DataError
 from accord.estimators.run_folder import read_json
 from accord.files import write_whole
 from accord.report.figures import COLOURS, draw_differences, figure
-from accord.report.results import (
-    NOT_RUN,
-    cells_done,
-    named,
-    newer_rules,
-    paper_of,
-    what_is_wrong,
-    what_marks_mean,
-)
-from accord.studies.declared import STUDIES
-from accord.studies.reproduction import OUTCOME
+from accord.reproduction.page import cells_done, newer_rules, what_is_wrong
+from accord.reproduction.running import OUTCOME
+from accord.reproduction.studies import STUDIES
+from accord.reproduction.tables import NOT_RUN, ROUNDING, named, paper_of, what_marks_mean
 from accord.studies.tables import OVER_SEEDS, SIGNIFICANT, as_markdown, is_over_seeds
 
 PAGE = "overview.md"
@@ -33,8 +26,6 @@ ORDER = ("normal", "deca", "deca-p", "ensemble", "t-ce", "wbpr", "oracle", "itlm
 """Methods by the colour they have in every figure."""
 WIDEST = 40.0
 """Per cent of normal at which a figure ends."""
-ROUNDING = 5e-5
-"""Differences that do not show in four digits are none."""
 
 
 @dataclass

@@ -1,22 +1,21 @@
-"""Running a declared study: part by part, cell by cell, going on where it was interrupted."""
+"""Running a declared study: part by part, cell by cell; what is finished is not run again."""
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from accord import __version__
 from accord.errors import DataError, MissingDataError, SettingError, nearest
 from accord.estimators.run_folder import kind_of, read_json, write_json
+from accord.reproduction.cells import TABLE, VALUES, StudyCells, parts_of
+from accord.reproduction.measures import COLUMNS
+from accord.reproduction.parts import Declared, Part, folder_name
 from accord.studies.budget import Budget
-from accord.studies.compare import Start, Wanted, every_row, run_cells, written
-from accord.studies.declared import Declared, Part
+from accord.studies.compare import Start, Wanted, every_row, full_summary, run_cells
 from accord.studies.study import CELLS, Cell, Study
 from accord.studies.tuning import Standing, tuned_study
 from accord.training import Hook, resolve_device
@@ -26,8 +25,8 @@ NOT_AT_HAND = "data not at hand"
 
 
 @dataclass(frozen=True)
-class Watching:
-    """Who is told of a reproduction's progress, and whether it may go on."""
+class Callbacks:
+    """Called as a study is run; ``go_on`` says whether another training may begin."""
 
     part: Callable[[str, int, int], None] = lambda name, number, of: None
     cell: Start | None = None
@@ -49,13 +48,14 @@ def reproduce(
     device: str = "auto",
     only: tuple[str, ...] = (),
     wanted: Wanted = every_row,
-    watching: Watching | None = None,
+    callbacks: Callbacks | None = None,
 ) -> dict[str, Any]:
-    """Run what is wanted and not done yet, and write down the outcome of all that is done.
+    """Run what is wanted and not finished, and write the outcome of all that is finished.
 
-    Data that are not at hand are named, not an error. Others may work on the same study in the same folder.
+    Data that are not at hand are named, not an error. Others may work on the same study in the same folder. cells
+    of a complete part are packed into the table of the study.
     """
-    told = watching or Watching()
+    called = callbacks or Callbacks()
     if seeds < 1:
         raise SettingError(f"{seeds} seeds make no study; give --seeds 1 or more.")
     resolve_device(device)
@@ -72,16 +72,19 @@ def reproduce(
         studies: list[tuple[Part, Study]] = []
         for part in joined:
             number += 1
-            told.part(part.name, number, len(parts))
+            called.part(part.name, number, len(parts))
             try:
                 studies.append((part, part.study(root, seeds, device)))
             except MissingDataError as error:
                 missing[part.name] = {"missing": NOT_AT_HAND, "why": str(error)}
-        searched = _searched(declared, studies, out, told, wanted, lambda part: part.study(root, seeds, device))
+        searched = _searched(declared, studies, out, called, wanted, lambda part: part.study(root, seeds, device))
         beside = [_beside(part, out) for part, _ in studies]
-        results = run_cells(searched, told.cell, told.go_on, wanted, beside)
-        rows = zip(searched, results, beside, strict=True)
-        summaries = [written(study, place, done, other) for (study, place), done, other in rows]
+        results = run_cells(searched, called.cell, called.go_on, wanted, beside, StudyCells)
+        rows = zip(studies, searched, results, strict=True)
+        summaries = [
+            full_summary(study, StudyCells(place), done, _earlier(declared, part, out))
+            for (part, _), (study, place), done in rows
+        ]
         outcome = _so_far(declared, out)  # what others have written by now
         for name, words in missing.items():
             if "missing" in outcome["parts"].get(name, words):
@@ -91,9 +94,12 @@ def reproduce(
             took = (time.perf_counter() - started) / len(studies)
             spent = before.get("wall_seconds", 0.0) if before.get("rules") == summary.get("rules") else 0.0
             summary["wall_seconds"] = spent + took  # not what cells of older rules took
-            told_where = {} if "machines" in summary else {k: before[k] for k in MACHINES if k in before}
-            outcome["parts"][part.name] = summary | told_where  # cells once did not say it
+            machines = {} if "machines" in summary else {k: before[k] for k in MACHINES if k in before}
+            outcome["parts"][part.name] = summary | machines  # cells once did not say it
         write_json(out / OUTCOME, outcome)
+        for (study, place), summary in zip(searched, summaries, strict=True):
+            if all(row["seeds"] == study.seeds for row in summary["rows"]):
+                StudyCells(place).pack({study.tested(), *COLUMNS})
     return read_json(out / OUTCOME)
 
 
@@ -105,7 +111,7 @@ def refuse_other_study(declared: Declared, out: Path) -> None:
         name = outcome.get("study") if isinstance(outcome, dict) else None
         found = None if name == declared.name else f"study '{name}'"
     elif found is None and out.is_dir():
-        own = {folder_of(part) for part in declared.parts}
+        own = {TABLE, VALUES, *(part.folder for part in declared.parts)}
         there = [path.name for path in out.iterdir() if not path.name.startswith(".") and path.name not in own]
         found = f"file or folder '{min(there)}'" if there else None
     if found is not None:
@@ -116,7 +122,8 @@ def refuse_other_study(declared: Declared, out: Path) -> None:
 
 def has_cells(declared: Declared, out: Path) -> bool:
     """Whether something of a study is done, though its outcome may not be written yet."""
-    return any(any((out / folder_of(part) / CELLS).glob("*.json")) for part in declared.parts)
+    packed = parts_of(out)
+    return any(part.folder in packed or any((out / part.folder / CELLS).glob("*.json")) for part in declared.parts)
 
 
 def _joined(parts: list[Part]) -> list[list[Part]]:
@@ -127,23 +134,29 @@ def _joined(parts: list[Part]) -> list[list[Part]]:
     return list(groups.values())
 
 
-def folder_of(part: Part) -> str:
-    return part.name.replace(" ", "-")
-
-
 def _beside(part: Part, out: Path) -> Path | None:
     """The folder of the part that has the same cells, where its study was made beside this one."""
     if part.same_as is None:
         return None
     study, other = part.same_as
-    return out.resolve().parent / study / other.replace(" ", "-")
+    return out.resolve().parent / study / folder_name(other)
+
+
+def _earlier(declared: Declared, part: Part, out: Path) -> list[dict[str, Any]]:
+    """Earlier summaries whose p-values may stay: of this part, and of the one that has the same cells."""
+    found = [_so_far(declared, out)["parts"].get(part.name, {})]
+    if part.same_as is not None:
+        study, other = part.same_as
+        path = out.resolve().parent / study / OUTCOME
+        found += [read_json(path)["parts"].get(other, {})] if path.is_file() else []
+    return [one for one in found if "rows" in one]
 
 
 def _searched(
     declared: Declared,
     studies: list[tuple[Part, Study]],
     out: Path,
-    told: Watching,
+    called: Callbacks,
     wanted: Wanted,
     study_of: Callable[[Part], Study],
 ) -> list[tuple[Study, Path]]:
@@ -151,7 +164,7 @@ def _searched(
 
     The cells of a row follow its search.
     """
-    placed = [(study, out / folder_of(part)) for part, study in studies]
+    placed = [(study, out / part.folder) for part, study in studies]
     beside = [_beside(part, out) for part, _ in studies]
     if not studies or not studies[0][0].trials:
         return placed
@@ -166,14 +179,15 @@ def _searched(
 
     lead = tuned_study(
         leader,
-        out / folder_of(where),
+        out / where.folder,
         Budget(first.trials, sampler=first.sampler),
-        told.search,
-        told.trial,
-        told.go_on,
-        lambda lead: run_cells(with_settings(lead), told.cell, told.go_on, wanted, beside),
+        called.search,
+        called.trial,
+        called.go_on,
+        lambda lead: run_cells(with_settings(lead), called.cell, called.go_on, wanted, beside, StudyCells),
         wanted,
         _beside(where, out),
+        StudyCells,
     )
     return with_settings(lead)
 
@@ -189,21 +203,6 @@ def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
 
 def cells_of(row: dict[str, Any], part: Part, outcome: dict[str, Any], out: Path) -> list[dict[str, Any]]:
     """The finished cells of a row of an outcome, by seed."""
-    names = [Cell(row["model"], row["method"], k).name for k in range(outcome["parts"][part.name]["seeds"])]
-    files = [out / folder_of(part) / CELLS / f"{name}.json" for name in names]
-    return [read_json(path) for path in files if path.is_file()]
-
-
-@cache
-def paper_numbers(name: str) -> tuple[dict[str, str], ...]:
-    """A file of the paper's numbers (Wang et al., ACM TORS), row by row."""
-    text = resources.files("accord.studies").joinpath("paper", f"{name}.csv").read_text(encoding="utf-8")
-    return tuple(csv.DictReader(text.splitlines()))
-
-
-def paper_value(name: str, **wanted: str) -> float | None:
-    """The paper's mean for a cell, where it has one."""
-    for row in paper_numbers(name):
-        if all(row.get(key) == value for key, value in wanted.items()):
-            return float(row["mean"])
-    return None
+    store, seeds = StudyCells(out / part.folder), outcome["parts"][part.name]["seeds"]
+    found = [store.read(Cell(row["model"], row["method"], seed)) for seed in range(seeds)]
+    return [cell for cell in found if cell is not None]
