@@ -72,8 +72,8 @@ def _about(declared: Declared, outcome: dict[str, Any], out: Path) -> list[str]:
         machines = found.get("machines") or [found[key] for key in ("machine",) if key in found]  # as once written
         where = "; ".join(f"{one['device']}, Python {one['python']}, torch {one['torch']}" for one in machines)
         minutes = f"{found['wall_seconds'] / 60:.1f}"
-        where = f"{part.folder}/{CELLS}" if any((out / part.folder / CELLS).glob("*.json")) else TABLE
-        cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({where})"
+        place = f"{part.folder}/{CELLS}" if any((out / part.folder / CELLS).glob("*.json")) else TABLE
+        cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({place})"
         rows.append([part.name, data, found["search_budget"], str(found["seeds"]), cells, minutes, where])
     return [as_markdown(rows)]
 
