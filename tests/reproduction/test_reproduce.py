@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as parquet
 import pytest
 
 from accord.data.image_sets import IMAGE_SETS
@@ -15,13 +17,14 @@ from accord.errors import SettingError
 from accord.estimators import fitting
 from accord.methods import CLASSIFIER_METHODS, METHODS
 from accord.models import CLASSIFIERS, RECOMMENDERS
+from accord.reproduction.cells import StudyCells
 from accord.reproduction.page import write_results
 from accord.reproduction.paper_numbers import paper_numbers, paper_value
 from accord.reproduction.parts import Declared, Part, View
 from accord.reproduction.running import Callbacks, reproduce
 from accord.reproduction.studies import STUDIES, find_study
 from accord.studies import labels
-from accord.studies.study import ORACLE
+from accord.studies.study import ORACLE, Cell
 
 QUICK: dict[str, Any] = {"epochs": 2, "dims": 4, "batch_size": 256}
 
@@ -55,6 +58,16 @@ def shown(study: Declared, root: Path, out: Path, **more: Any) -> str:
     return write_results(study, outcome, out).read_text(encoding="utf-8")
 
 
+def cell_of(place: Path, model: str, method: str, seed: int = 0) -> dict[str, Any]:
+    cell = StudyCells(place).read(Cell(model, method, seed))
+    assert cell is not None
+    return cell
+
+
+def refused(*_: Any) -> Any:
+    pytest.fail("trained again")
+
+
 def test_every_declared_row_can_be_trained() -> None:
     """Names of models, methods and settings are real ones, for every row of every study."""
     for study in STUDIES.values():
@@ -73,16 +86,36 @@ def test_electronics_by_a_file_of_the_same_format(root: Path, tmp_path: Path) ->
     study = small("recommend-electronics", models=("cdae",), trials=1)
     study = replace(study, parts=study.parts[:1], views=study.views[:1])
     page = shown(study, root, tmp_path, seeds=2)
-    assert "of the way" in page
     assert "paper ndcg@50" in page
-    cells = list((tmp_path / "fair" / "cells").glob("*.json"))
-    assert len(cells) == (1 + 7) * 2
-    cell = json.loads((tmp_path / "fair" / "cells" / "cdae-deca-p-seed1.json").read_text())
+    assert "[16 of 16](cells.parquet)" in page
+    assert not list((tmp_path / "fair" / "cells").iterdir())
+    assert parquet.read_table(tmp_path / "cells.parquet").num_rows == (1 + 7) * 2
+    cell = cell_of(tmp_path / "fair", "cdae", "deca-p", 1)
     assert cell["protocol"]["data"] == "electronics"
     assert cell["search_budget"].startswith("1 trials")
-    before = {path: path.stat().st_mtime_ns for path in cells}
-    shown(study, root, tmp_path, seeds=2)
-    assert {path: path.stat().st_mtime_ns for path in cells} == before
+
+
+def test_a_study_is_resumed_from_its_packed_cells_alone(root: Path, tmp_path: Path) -> None:
+    """With their p-values to the last digit; without the values of each user they stay as they were."""
+    study = small("recommend-electronics", models=("gmf",), methods=("normal", "deca", "wbpr"), trials=1)
+    study = replace(study, parts=study.parts[:1])
+    once = reproduce(study, root, tmp_path, seeds=2, device="cpu")["parts"]["fair"]["rows"]
+    assert all("p" in row["against_normal"] for row in once[1:])
+    shutil.rmtree(tmp_path / "fair")
+    nothing = Callbacks(cell=refused, trial=refused)
+    for gone in ("README.md", "values.parquet"):
+        table = (tmp_path / "cells.parquet").read_bytes()
+        again = reproduce(study, root, tmp_path, seeds=2, device="cpu", callbacks=nothing)
+        assert again["parts"]["fair"]["rows"] == once
+        assert (tmp_path / "cells.parquet").read_bytes() == table
+        (tmp_path / gone).unlink(missing_ok=True)
+    started: list[tuple[str, int]] = []
+    told = Callbacks(cell=lambda row, seed, number, of: started.append((row, seed)), trial=refused)
+    changed = reproduce(study, root, tmp_path, seeds=3, device="cpu", callbacks=told)["parts"]["fair"]["rows"]
+    assert {seed for _, seed in started} == {2}
+    assert len(started) == 3
+    assert all(row["against_normal"]["over"] == "seeds" for row in changed[1:])
+    assert parquet.read_table(tmp_path / "cells.parquet").num_rows == 9
 
 
 @pytest.mark.parametrize(
@@ -101,13 +134,10 @@ def test_every_kind_of_view(name: str, root: Path, tmp_path: Path) -> None:
     assert "not run" not in page
     assert len(list(tmp_path.glob("*.csv"))) == 1
     pictures = 0 if name == "noise-models" else 1
-    assert len(list(tmp_path.glob("*.svg"))) == len(list(tmp_path.glob("*.png"))) == pictures
+    assert len(list(tmp_path.glob("*.svg"))) == pictures
     assert page.count(".svg)") == pictures
     if name == "agreement-recommend":
-        decided = list((tmp_path / "models" / "cells").glob("*.parquet"))
-        for path in decided:
-            path.unlink()
-        assert decided
+        (tmp_path / "values.parquet").unlink()
         assert shown(study, root, tmp_path, seeds=2) == page  # what was measured of them stays
 
 
@@ -126,8 +156,7 @@ def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path, monkeypatch
     quality, found = page.split("## digits: the noise found")
     assert "| cleanlab |" not in quality
     assert "| cleanlab | 0." in found
-    (cell,) = (tmp_path / "out" / "digits-40" / "cells").glob("mlp-cleanlab*.json")
-    alone = json.loads(cell.read_text())
+    alone = cell_of(tmp_path / "out" / "digits-40", "mlp", "cleanlab")
     assert alone["settings"]["method"] == "normal"
     together: list[int] = []
 
@@ -138,7 +167,7 @@ def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path, monkeypatch
     monkeypatch.setattr(labels, "fit_together", counted)
     shown(beside_cleanlab(), tmp_path, tmp_path / "two", seeds=2, wanted=lambda _, method: method == "cleanlab")
     assert together == [10], "the folds of two seeds, at once"
-    with_another = json.loads((tmp_path / "two" / "digits-40" / "cells" / cell.name).read_text())
+    with_another = cell_of(tmp_path / "two" / "digits-40", "mlp", "cleanlab")
     assert with_another["detection"] == pytest.approx(alone["detection"], abs=1e-3)
 
 
@@ -167,13 +196,18 @@ def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:
     assert "| normal |" in page
     assert "digits, as in first noise" in page
     assert "ensemble's second" in page
-    for name in ("mlp-normal-seed0.json", "mlp-normal-seed1.parquet"):
-        ours, theirs = (tmp_path / place / "cells" / name for place in ("second/digits", "first/noise"))
-        assert ours.read_bytes() == theirs.read_bytes()
+    for seed in range(2):
+        cell = Cell("mlp", "normal", seed)
+        ours, theirs = (StudyCells(tmp_path / place) for place in ("second/digits", "first/noise"))
+        assert ours.read(cell) == theirs.read(cell)
+        right = ours.values(cell, "right")
+        assert right is not None
+        assert right.tolist() == theirs.values(cell, "right").tolist()  # pyright: ignore[reportOptionalMemberAccess]
 
 
-def test_only_what_fits_is_taken_over(tmp_path: Path) -> None:
+def test_only_what_fits_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another machine's, or half a cell, is left where it is; one's own of other settings is replaced."""
+    monkeypatch.setattr(StudyCells, "pack", lambda *_: True)  # as while a study is made
     part = Part("noise", "digits", ("normal",), ("mlp",), level=0.4, settings={"epochs": 1})
     tuned = replace(part, trials=2, sampler="grid", spaces={"normal": {"learning_rate": [0.01, 0.02]}})
     again = replace(tuned, name="digits", same_as=("first", "noise"))
@@ -275,9 +309,9 @@ def test_where_cells_do_not_say_their_machine_the_outcome_still_does(root: Path,
     study = replace(study, parts=study.parts[:1], views=study.views[:1])
     (name,) = (part.name for part in study.parts)
     reproduce(study, root, tmp_path, device="cpu", seeds=1)
-    for cell in tmp_path.rglob("*-seed0.json"):
-        said = json.loads(cell.read_text())
-        cell.write_text(json.dumps({key: value for key, value in said.items() if key != "machine"}))
+    cells, cell = StudyCells(tmp_path / name), Cell("gmf", "normal", 0)
+    said = cell_of(tmp_path / name, *cell)
+    cells.write(cell, {key: value for key, value in said.items() if key != "machine"})
     path = tmp_path / "study.json"
     once = json.loads(path.read_text())
     once["parts"][name]["machine"] = once["parts"][name].pop("machines")[0] | {"device": "an abacus"}
@@ -342,7 +376,7 @@ def test_parts_that_differ_in_their_noise_are_trained_together(
         rows = {row["method"]: row for row in outcome["parts"][part.name]["rows"]}
         assert {row["seeds"] for row in rows.values()} == {2}
         assert not (place / "tune" / "mlp-ensemble").exists()
-        cell = json.loads((place / "cells" / "mlp-ensemble-seed1.json").read_text())
+        cell = cell_of(place, "mlp", "ensemble", 1)
         assert best.items() <= cell["settings"].items()
     assert not (tmp_path / "a" / "noise-0.4" / "tune").exists()
     alone = reproduce(declared, None, tmp_path / "b", seeds=2, device="cpu", only=("noise-0.4",))

@@ -119,23 +119,23 @@ class StudyCells:
 
     def _pack(self, columns: Collection[str]) -> None:
         study = self.place.parent
-        files = [(path, _stamp(path)) for path in sorted(self.folder.glob("*.json"))]
-        found = {path: read_json(path) for path, _ in files}
-        cells = {path: Cell(*(one[name] for name in Cell._fields)) for path, one in found.items()}
-        table, values = dict(_table(study).cells()), dict(_values(study))
-        taken = list[tuple[Path, Any]]()
-        for path, _ in files:
-            key = self._key(cells[path])
+        packed, table, values = list[tuple[Path, Any]](), dict(_table(study).cells()), dict(_values(study))
+        for path in sorted(self.folder.glob("*.json")):
+            stamp, result = _stamp(path), read_json(path)
+            cell = _named_in(path, result)
+            if cell is None:
+                continue
+            key = self._key(cell)
             own = [(one, _stamp(one)) for one in sorted(self.folder.glob(f"{escape(path.stem)}.*parquet"))]
             fresh = [one for file, _ in own for one in _read_values(file, path.stem, columns)]
-            stays = values.get(key, []) if _is_same(found[path], table.get(key)) else []
+            stays = values.get(key, []) if _is_same(result, table.get(key)) else []
             merged = {one[:2]: one for one in [*stays, *fresh]}
             values.pop(key, None)
             values |= {key: list(merged.values())} if merged else {}
-            table[key] = found[path]
-            taken += own
+            table[key] = result
+            packed += [*own, (path, stamp)]
         write_tables(study, table, values)
-        for path, stamp in [*taken, *files]:
+        for path, stamp in packed:
             if _stamp(path) == stamp:  # not written anew meanwhile
                 path.unlink(missing_ok=True)
 
@@ -150,6 +150,14 @@ def _read_file(path: Path) -> dict[str, Any] | None:
         if path.is_file():
             raise
         return None
+
+
+def _named_in(path: Path, result: Any) -> Cell | None:
+    """The cell of a file, where its name is of the same one; other files stay where they are."""
+    if isinstance(result, dict) and all(name in result for name in Cell._fields):
+        cell = Cell(*(result[name] for name in Cell._fields))
+        return cell if cell.name == path.stem else None
+    return None
 
 
 def _is_same(one: dict[str, Any], other: dict[str, Any] | None) -> bool:
