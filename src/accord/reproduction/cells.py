@@ -57,7 +57,7 @@ class StudyCells:
         self.place, self.folder = place, place / CELLS
 
     def _key(self, cell: Cell) -> Key:
-        return (self.place.name, *cell)
+        return self.place.name, cell.model, cell.method, cell.seed
 
     def _file(self, cell: Cell) -> Path:
         return self.folder / f"{cell.name}.json"
