@@ -11,7 +11,7 @@ from typing import Any
 
 from accord.estimators import RecommenderSettings
 from accord.estimators.classifier_settings import ClassifierSettings
-from accord.report.overview import write_overview
+from accord.reproduction.overview import write_overview
 
 PAGE = Path(__file__).with_name("settings.md")
 
@@ -35,7 +35,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Called for each page of the site: the cells of studies are in the repository, not in the site."""
     if not page.file.src_uri.startswith("results/"):
         return markdown
-    return re.sub(r"\[([^\]]+)\]\([^)]*/cells\)", r"\1", markdown)
+    return re.sub(r"\[([^\]]+)\]\((?:[^)]*/cells|cells\.parquet)\)", r"\1", markdown)
 
 
 if __name__ == "__main__":

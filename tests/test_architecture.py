@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import accord
@@ -19,6 +21,7 @@ ORDER = [
     ("estimators",),
     ("studies",),
     ("report",),
+    ("reproduction",),
     ("cli",),
     ("__main__",),
 ]
@@ -51,6 +54,20 @@ def test_every_room_is_known_and_imports_only_upstream() -> None:
         for other in imports(path):
             assert LEVEL[other] <= LEVEL[room], f"{path} imports {other}"
             assert other not in MAY_NOT.get(room, set()), f"{path} imports {other}"
+
+
+def test_the_reproduction_is_loaded_by_its_command_alone() -> None:
+    """And there inside functions, so that no other command waits for it."""
+    users = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if "reproduction" in imports(path) and path.relative_to(SOURCE).parts[0] != "reproduction"
+    }
+    assert users == {"cli/reproducing.py"}
+    code = (
+        "import sys, accord.cli.reproducing; sys.exit(any('accord.reproduction' in name for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_nothing_is_unpickled() -> None:

@@ -14,7 +14,7 @@ import pytest
 from accord.cli import main
 from accord.data.simulator import Simulation
 from accord.estimators.classifier_settings import ClassifierSettings
-from accord.report.overview import write_overview
+from accord.reproduction.overview import write_overview
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

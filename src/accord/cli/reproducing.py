@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
 from accord.cli.searching import show_standing, trial_hook
 from accord.errors import DataError
 from accord.estimators.run_folder import read_json
-from accord.report.overview import write_overview
-from accord.report.results import write_results
-from accord.studies.declared import STUDIES, find_study
-from accord.studies.reproduction import OUTCOME, Watching, has_cells, refuse_other_study, reproduce
 from accord.studies.tuning import Standing
+
+if TYPE_CHECKING:
+    from accord.reproduction.running import Callbacks
 
 
 def run_list() -> None:
+    from accord.reproduction.studies import STUDIES
+
     rows = [["study", "what", "data", "cells of a seed"]]
     for study in STUDIES.values():
         cells = sum(len(part.models) * len(part.methods) for part in study.parts)
@@ -27,6 +28,8 @@ def run_list() -> None:
 
 
 def run_overview(folder: Path) -> None:
+    from accord.reproduction.overview import write_overview
+
     with ui.busy("drawing"):
         page = write_overview(folder)
     ui.say(f"Page: {page}")
@@ -45,6 +48,10 @@ def run_reproduce(
     minutes: float | None,
     show: bool,
 ) -> None:
+    from accord.reproduction.page import write_results
+    from accord.reproduction.running import OUTCOME, has_cells, refuse_other_study, reproduce
+    from accord.reproduction.studies import find_study
+
     declared = find_study(name).with_trials(trials)
     until = None if minutes is None and not show else time.monotonic() + 60 * (0 if show else minutes or 0)
     if show and not (out / OUTCOME).is_file() and not has_cells(declared, out):
@@ -54,7 +61,6 @@ def run_reproduce(
         outcome = read_json(out / OUTCOME)
     else:
         with ui.bar() as progress:
-            watching = _watching(progress, until)
             outcome = reproduce(
                 declared,
                 root,
@@ -63,7 +69,7 @@ def run_reproduce(
                 device=device,
                 only=tuple(parts),
                 wanted=declared.select(models, methods),
-                watching=watching,
+                callbacks=_callbacks(progress, until),
             )
     with ui.busy("drawing"):
         page = write_results(declared, outcome, out)
@@ -80,7 +86,9 @@ def run_reproduce(
     ui.say(f"Page: {page}")
 
 
-def _watching(progress: ui.Bars, until: float | None) -> Watching:
+def _callbacks(progress: ui.Bars, until: float | None) -> Callbacks:
+    from accord.reproduction.running import Callbacks
+
     tasks: dict[str, Any] = {}
     trainings = ui.Trainings(progress)
 
@@ -108,7 +116,7 @@ def _watching(progress: ui.Bars, until: float | None) -> Watching:
             tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
         show_standing(progress, tasks[row], now)
 
-    return Watching(
+    return Callbacks(
         part=part,
         cell=cell,
         search=search,

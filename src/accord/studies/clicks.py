@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import nan
@@ -31,7 +31,6 @@ from accord.files import whole_file
 from accord.methods import METHODS
 from accord.studies.budget import Budget
 from accord.studies.materials import NEEDS_TRUTH, Materials, clean_only, with_false_clicks
-from accord.studies.measures import CLICKS
 from accord.studies.spaces import Space, clicks_space
 from accord.studies.study import ORACLE, Job, Keep, Study, validation_value
 from accord.training import Checkpoints, Hook, resolve_device
@@ -64,8 +63,13 @@ class Comparison(Study):
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ratings: Any = None
     """Training pairs with their rating, to judge by and nothing else."""
-    also: Sequence[str] = ()
-    """Further measurements of every cell: names of `measures.CLICKS`."""
+    measurements: Mapping[str, Callable[[Recommender, Any, Path], Any]] = field(default_factory=dict)
+    """Further measurements of every cell, by name: of a fitted recommender, the ratings and the path of the cell,
+    beside which they may write."""
+    test_epochs: bool = False
+    """Whether the clean test is measured after every epoch, for measurements of the history."""
+    timed: bool = False
+    """Whether time is measured: each cell is trained alone, without checkpoints."""
 
     known_methods: ClassVar[Any] = METHODS
     validation_metric: ClassVar[str] = "ndcg@20"
@@ -111,15 +115,15 @@ class Comparison(Study):
         return [self.log, self.valid, *self.truths, self.known, self.clean_log, self.ratings]
 
     def identity_words(self) -> list[str]:
-        return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(self.also))]
+        return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(self.measurements))]
 
     def run(
         self, jobs: Sequence[Job], hooks: Sequence[Hook | None], keep: Keep, unfinished: Checkpoints | None = None
     ) -> None:
         pairs, noise = sort_truths(self.truths)
         settings, method = [self.settings_of(*job.cell) for job in jobs], jobs[0].cell.method
-        timed = "cost" in self.also  # writing down takes time
-        recommenders, every, errors = self._fitted(settings, method, hooks, noise, None if timed else unfinished)
+        checkpoints = None if self.timed else unfinished  # writing them takes time
+        recommenders, every, errors = self._fitted(settings, method, hooks, noise, checkpoints)
         for k, (job, rec, materials) in enumerate(zip(jobs, recommenders, every, strict=True)):
             if k not in errors:
                 path = job.folder / f"{job.cell.name}.parquet"
@@ -171,7 +175,7 @@ class Comparison(Study):
 
     def _source(self, materials: Materials) -> Source:
         columns = self.columns if materials.log is self.log else {}
-        watch = sort_truths(self.truths)[0] if "curve" in self.also else None
+        watch = sort_truths(self.truths)[0] if self.test_epochs else None
         return Source(materials.log, materials.valid, materials.known, materials.seen, columns, watch)
 
     def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
@@ -180,7 +184,7 @@ class Comparison(Study):
         Not where their time is measured: then all rows come before the next seed, so that a machine that is slower
         for a while is so for all of them.
         """
-        if "cost" in self.also:
+        if self.timed:
             return [[job] for job in sorted(jobs, key=lambda job: job.cell.seed)]
         alike: dict[Any, list[Job]] = {}
         for job in sorted(jobs, key=lambda job: job.cell.seed):  # those of one seed may share a prior
@@ -228,8 +232,9 @@ class Comparison(Study):
         if materials.noise is not None and method != ORACLE:
             result["detection"] = rec.evaluate_issues(materials.noise)
             result["metrics"]["noise auc"] = result["detection"]["roc_auc"]
-        if self.also:
-            result["also"] = {name: CLICKS[name](rec, self.ratings, path) for name in self.also}
+        if self.measurements:
+            measured = {name: measure(rec, self.ratings, path) for name, measure in self.measurements.items()}
+            result["also"] = measured
         return result
 
 

@@ -1,20 +1,20 @@
-"""Models and methods side by side: every cell a JSON file, so that an interrupted comparison goes on."""
+"""Models and methods side by side: every finished cell is kept, so that an interrupted comparison is resumed."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as parquet
 
 from accord.estimators.run_folder import read_json, write_json
-from accord.files import copy_whole
+from accord.studies.cells import CellFiles, CellStore
 from accord.studies.significance import OVER, holm, over_seeds, paired_bootstrap
-from accord.studies.study import CELLS, NO_SEARCH, UNFINISHED, Cell, Job, Study
+from accord.studies.study import NO_SEARCH, UNFINISHED, Cell, Job, Study
 from accord.training import Checkpoints, Hook
 
 SUMMARY = "compare.json"
@@ -40,12 +40,21 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
 
 def written(study: Study, out: Path, results: list[dict[str, Any]], beside: Path | None = None) -> dict[str, Any]:
     """The summary of the cells that are done, tested and written down."""
+    paths = [folder / SUMMARY for folder in (out, beside) if folder is not None]
+    before = [read_json(path) for path in paths if path.is_file()] if study.tested() else []
+    summary = full_summary(study, CellFiles(out), results, before)
+    write_json(out / SUMMARY, summary)
+    return summary
+
+
+def full_summary(
+    study: Study, store: CellStore, results: list[dict[str, Any]], before: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The summary of the cells that are done, with p-values; of summaries made ``before`` some may stay."""
     summary = summarise(results, study)
     summary |= {"rules": list(study.rules)} if study.rules else {}
     if study.tested():
-        paths = [folder / SUMMARY for folder in (out, beside) if folder is not None]
-        _add_significance(summary, study, out / CELLS, [read_json(path) for path in paths if path.is_file()])
-    write_json(out / SUMMARY, summary)
+        _add_significance(summary, study, store, before)
     return summary
 
 
@@ -55,27 +64,31 @@ def run_cells(
     go_on: Callable[[], bool] = lambda: True,
     wanted: Wanted = every_row,
     beside: Sequence[Path | None] = (),
+    stores: Callable[[Path], CellStore] = CellFiles,
 ) -> list[list[dict[str, Any]]]:
     """Run every cell that is wanted and not done yet; the results of all of each study's that are done by now.
 
     No further cell is begun once ``go_on`` says no. Cells that the folders ``beside`` hold already are taken over.
+    ``stores`` says how the cells of a folder are kept.
     """
     results: list[dict[Cell, dict[str, Any] | None]] = []
     todo: list[Job] = []
+    kept: dict[int, CellStore] = {}
     for (study, out), other in zip(studies, beside or [None] * len(studies), strict=True):
         study.check()
-        folder = out / CELLS
-        folder.mkdir(parents=True, exist_ok=True)
+        store, source = stores(out), None if other is None else stores(other)
+        store.folder.mkdir(parents=True, exist_ok=True)
+        kept[id(study)] = store
         cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
         results.append(
-            {cell: _found_again(study, cell, folder) or _taken_over(study, cell, folder, other) for cell in cells}
+            {cell: _found_again(study, cell, store) or _taken_over(study, cell, store, source) for cell in cells}
         )
         left = [cell for cell, done in results[-1].items() if done is None and wanted(cell.model, cell.method)]
-        todo += [Job(study, cell, folder) for cell in left if study.ready(cell)]
+        todo += [Job(study, cell, store.folder) for cell in left if study.ready(cell)]
     places = {id(study): own for (study, _), own in zip(studies, results, strict=True)}
 
     def keep(job: Job, result: dict[str, Any]) -> None:
-        places[id(job.study)][job.cell] = _keep(job.study, job.cell, result, job.folder)
+        places[id(job.study)][job.cell] = _keep(job.study, job.cell, result, kept[id(job.study)])
 
     def hook(job: Job) -> Hook | None:
         cells = list(places[id(job.study)])
@@ -92,38 +105,31 @@ def run_cells(
     return [[result for result in own.values() if result is not None] for own in results]
 
 
-def _done(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
-    path = folder / f"{cell.name}.json"
-    if not path.is_file():
-        return None
-    result = read_json(path)
-    return result if result.get("identity") == study.identity(cell) else None
+def _done(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
+    result = store.read(cell)
+    return result if result is not None and result.get("identity") == study.identity(cell) else None
 
 
-def _found_again(study: Study, cell: Cell, folder: Path) -> dict[str, Any] | None:
+def _found_again(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
     """A finished cell; where another search has found its settings since, it says so."""
-    result = _done(study, cell, folder)
+    result = _done(study, cell, store)
     if result is None or study.is_searched_so(cell.method, str(result.get("search_budget", ""))):
         return result
-    return _keep(study, cell, result, folder)
+    return _keep(study, cell, result, store)
 
 
-def _taken_over(study: Study, cell: Cell, folder: Path, other: Path | None) -> dict[str, Any] | None:
-    """The same cell of another study; the file that says it is done comes last."""
-    result = None if other is None else _done(study, cell, other / CELLS)
-    if other is None or result is None:
-        return None
-    for suffix in (".parquet", ".json"):
-        path = other / CELLS / f"{cell.name}{suffix}"
-        if path.is_file():
-            copy_whole(path, folder / path.name)
+def _taken_over(study: Study, cell: Cell, store: CellStore, other: CellStore | None) -> dict[str, Any] | None:
+    """The same cell of another study."""
+    result = None if other is None else _done(study, cell, other)
+    if result is not None:
+        store.copy_from(other, cell)
     return result
 
 
-def _keep(study: Study, cell: Cell, result: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _keep(study: Study, cell: Cell, result: dict[str, Any], store: CellStore) -> dict[str, Any]:
     result |= {"model": cell.model, "method": cell.method, "seed": cell.seed, "identity": study.identity(cell)}
     result["search_budget"] = study.search_words(cell.method)
-    write_json(folder / f"{cell.name}.json", result)
+    store.write(cell, result)
     return result
 
 
@@ -169,12 +175,9 @@ def _searched(study: Study) -> str:
     return words if alike else f"{words}; rows of few settings with more seeds"
 
 
-def _beside(cells: Path, model: str, method: str, seed: int) -> Path:
-    """Metrics of each user or example of a cell."""
-    return cells / f"{Cell(model, method, seed).name}.parquet"
-
-
-def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before: Sequence[dict[str, Any]]) -> None:
+def _add_significance(
+    summary: dict[str, Any], study: Study, store: CellStore, before: Sequence[dict[str, Any]]
+) -> None:
     """p-value of each row's difference from normal of the same model, Holm-corrected over the table.
 
     Where metrics of each user or example are no longer at hand, the p-value of a summary made ``before``, of this
@@ -182,21 +185,21 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
     their seeds.
     """
 
-    def measured(model: str, method: str) -> np.ndarray:
-        files = [_beside(cells, model, method, seed) for seed in range(study.seeds)]
-        columns = [parquet.read_table(file, columns=[study.tested()])[study.tested()] for file in files]
-        return np.stack([np.asarray(column, float) for column in columns])
+    @cache
+    def measured(model: str, method: str) -> np.ndarray | None:
+        cells = [Cell(model, method, seed) for seed in range(study.seeds)]
+        values = [store.values(cell, study.tested()) for cell in cells] if (model, method) in whole else [None]
+        return None if any(one is None for one in values) else np.stack([one for one in values if one is not None])
 
     whole = {(row["model"], row["method"]) for row in summary["rows"] if row["seeds"] == study.seeds}
-    complete = {row for row in whole if all(_beside(cells, *row, seed).is_file() for seed in range(study.seeds))}
     rows, earlier = _by_name(summary), [_by_name(one) for one in before]
     tested: list[tuple[dict[str, Any], float, dict[str, str]]] = []
     for (model, method), row in rows.items():
         pair = (model, method), (model or study.models[0], "normal")
         if method == "normal":
             continue
-        if complete.issuperset(pair):
-            ours, theirs = (measured(*one) for one in pair)
+        ours, theirs = (measured(*one) for one in pair)
+        if ours is not None and theirs is not None:
             if ours.shape == theirs.shape:
                 tested.append((row, paired_bootstrap(ours, theirs), {}))
             continue
@@ -204,8 +207,8 @@ def _add_significance(summary: dict[str, Any], study: Study, cells: Path, before
         if known:
             tested.append((row, known[0], {}))
         elif whole.issuperset(pair):
-            ours, theirs = (rows[one]["metrics"].get(study.tested_mean()) for one in pair)
-            p = over_seeds(ours, theirs, study.seeds) if ours and theirs else None
+            own, base = (rows[one]["metrics"].get(study.tested_mean()) for one in pair)
+            p = over_seeds(own, base, study.seeds) if own and base else None
             tested += [] if p is None else [(row, p, {OVER: "seeds"})]
     for (row, p, how), corrected in zip(tested, holm([p for _, p, _ in tested]), strict=True):
         row["against_normal"] = {"metric": study.tested(), "p": p, "p_holm": corrected} | how

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import nan
@@ -26,7 +26,6 @@ from accord.evaluation.detection import detection_metrics
 from accord.files import whole_file
 from accord.methods import CLASSIFIER_METHODS, USES_CLEAN_LABELS
 from accord.studies.budget import Budget
-from accord.studies.measures import LABELS
 from accord.studies.spaces import Space, labels_space
 from accord.studies.study import ORACLE, Cell, Job, Keep, Study, validation_value
 from accord.training import Checkpoints, Hook, resolve_device
@@ -58,8 +57,9 @@ class LabelComparison(Study):
     budget: Budget | None = None
     only_tuned: bool = False
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    also: Sequence[str] = ()
-    """Further measurements of every cell: names of `measures.LABELS`."""
+    measurements: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """Further measurements of every cell, by name: of a fitted classifier, its inputs, labels and noise, the test,
+    and the path of the cell, beside which they may write."""
     spaces: Mapping[str, Space] = field(default_factory=dict)
     """What is searched for a method, in place of its usual space."""
     follows: Mapping[str, str] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class LabelComparison(Study):
 
     def identity_words(self) -> list[str]:
         drawn = [] if self.noise_seed is None else [self.noise_seed]
-        return [json.dumps([self.noise, self.noise_kind, list(self.also), *drawn])]
+        return [json.dumps([self.noise, self.noise_kind, list(self.measurements), *drawn])]
 
     def groups(self, jobs: Sequence[Job]) -> list[list[Job]]:
         """Those that can be trained as one stack, whatever their rows and noise; the others side by side."""
@@ -226,9 +226,9 @@ class LabelComparison(Study):
         if materials.noisy is not None and 0 < materials.noisy.realised < 1:
             result["detection"] = clf.evaluate_issues(materials.noisy.is_noise)
             result["metrics"][FOUND] = result["detection"]["roc_auc"]
-        if self.also:
+        if self.measurements:
             given = (materials.inputs, materials.labels, materials.noisy, self.test)
-            result["also"] = {name: LABELS[name](clf, *given, path) for name in self.also}
+            result["also"] = {name: measure(clf, *given, path) for name, measure in self.measurements.items()}
         return result
 
 

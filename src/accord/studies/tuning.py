@@ -21,10 +21,11 @@ from accord.errors import AccordError, DataError, LimitError
 from accord.estimators.run_folder import read_json, write_json
 from accord.files import copy_whole, whole_file
 from accord.studies.budget import ROUNDS, Budget
+from accord.studies.cells import CellFiles, CellStore
 from accord.studies.compare import Wanted, every_row
 from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import BEGINS_AS, FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
-from accord.studies.study import CELLS, ORACLE, UNFINISHED, Cell, Study, refuse_varied, row_name
+from accord.studies.study import ORACLE, UNFINISHED, Cell, Study, refuse_varied, row_name
 from accord.training import Checkpoints, Hook
 
 
@@ -185,6 +186,7 @@ def tuned_study(
     after: Callable[[Study], Any] = lambda study: None,
     wanted: Wanted = every_row,
     beside: Path | None = None,
+    stores: Callable[[Path], CellStore] = CellFiles,
 ) -> Study:
     """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
 
@@ -193,8 +195,9 @@ def tuned_study(
     Once ``go_on`` says no, rows that are not searched yet leave the comparison, and so do those that are not wanted
     and that no wanted one takes its settings from. After each row ``after`` is given the comparison of the rows
     found so far. Searches that the folder ``beside`` holds already are taken over, and a row's finished cells stand
-    for a search that is no longer at hand.
+    for a search that is no longer at hand; ``stores`` says how the cells of a folder are kept.
     """
+    done = [stores(place) for place in (out, beside) if place is not None]
     needed = {
         name for model, method in study.rows() if wanted(model, method) for name in study.found_for(model, method)
     }
@@ -214,7 +217,7 @@ def tuned_study(
             if earlier is not None:
                 _copy_findings(beside / where, place)
         if earlier is None:
-            earlier = _told_by_cells(one, Cell(model, method, 0), budget, [out, beside])
+            earlier = _told_by_cells(one, Cell(model, method, 0), budget, done)
         if earlier is not None:
             found[name] = earlier
         if name not in needed or not go_on():
@@ -323,16 +326,15 @@ def _found_in(one: Study, method: str, budget: Budget, place: Path) -> dict[str,
     return read_json(place / FINDINGS)["best"] if _is_of(_tuning(one, budget), place) else None
 
 
-def _told_by_cells(one: Any, first: Cell, budget: Budget, places: Sequence[Path | None]) -> dict[str, Any] | None:
+def _told_by_cells(one: Any, first: Cell, budget: Budget, stores: Sequence[CellStore]) -> dict[str, Any] | None:
     """What such a search has found, by the settings of a finished cell of its row.
 
     The identity of the cell tells which of its settings were found: all that are searched, or the common ones.
     """
     searched = one.searched(first.method)
     cells = [first._replace(seed=seed) for seed in range(one.seeds)]
-    for cell, place in product(cells, [place for place in places if place is not None]):
-        path = place / CELLS / f"{cell.name}.json"
-        done = read_json(path) if path.is_file() else {}
+    for cell, store in product(cells, stores):
+        done = store.read(cell) or {}
         if not budget.is_told(str(done.get("search_budget", "")), searched):
             continue
         for names in (list(searched), [name for name in searched if name in FIRST_ROUND]):

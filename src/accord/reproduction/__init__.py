@@ -1,0 +1,1 @@
+"""The paper, reproduced: its tables and figures as studies, how they are run, kept and shown."""

@@ -1,0 +1,177 @@
+"""What a study is declared of: parts, each a table of cells on one data set, and views of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from accord.data.benchmarks import load_benchmark
+from accord.data.catalogue import find_data_set
+from accord.data.image_sets import IMAGE_SETS, LabelledImages
+from accord.errors import SettingError, nearest
+from accord.reproduction.measures import CLICKS, COST, CURVE, LABELS
+from accord.studies.clicks import Comparison
+from accord.studies.compare import Wanted
+from accord.studies.labels import LabelComparison
+from accord.studies.spaces import Space
+from accord.studies.study import Study
+
+EPOCHS = {"cifar10": 60, "fashion-mnist": 30, "mnist": 20, "digits": 60}
+"""Epochs of every phase and method on images."""
+VALID_IMAGES = 10_000
+"""Held out for validation, but never more than a fifth."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One table of cells: models × methods × seeds on one data set."""
+
+    name: str
+    data: str
+    methods: tuple[str, ...]
+    models: tuple[str, ...] = ("gmf",)
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    protocol: str = "fair"
+    level: float = 0.0
+    """Random false clicks, as a share of training; for images the share of labels redrawn."""
+    noise_seed: int | None = None
+    """Images: the same wrong labels for every seed, where seeds are compared with one another."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    """Further measurements of every cell: names of `measures.CLICKS` or `measures.LABELS`."""
+    trials: int = 0
+    """Trials of the search for every row; 0 takes the settings as they are."""
+    sampler: str = "random"
+    spaces: Mapping[str, Space] = field(default_factory=dict)
+    """What is searched for a method of images, in place of its usual space."""
+    follows: Mapping[str, str] = field(default_factory=dict)
+    """Methods that take the settings found for another."""
+    together: str = ""
+    """Parts of one name are trained together: they are alike but for their noise."""
+    searched_in: str = ""
+    """The part in which settings are searched for all that are trained together; by default the part itself."""
+    same_as: tuple[str, str] | None = None
+    """A study and its part that has the same cells: made beside this one, its searches and cells are taken over."""
+
+    @property
+    def folder(self) -> str:
+        """Of the part, in the folder of its study."""
+        return folder_name(self.name)
+
+    @property
+    def is_images(self) -> bool:
+        return self.data in IMAGE_SETS
+
+    @property
+    def metric(self) -> str:
+        """What its rows are judged by: accuracy, or NDCG at the larger K of the paper."""
+        return "accuracy" if self.is_images else f"ndcg@{max(find_data_set(self.data).ks)}"
+
+    @property
+    def caveat(self) -> str:
+        """What is known to be wrong with its data, for all rows alike."""
+        return "" if self.is_images or self.protocol != "paper" else find_data_set(self.data).caveat
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """By which its cells are made now."""
+        return LabelComparison.rules if self.is_images else Comparison.rules
+
+    def study(self, root: Path | None, seeds: int, device: str) -> Study:
+        """The comparison of this part; data that are not at hand are an error that says so."""
+        return self._images(root, seeds, device) if self.is_images else self._clicks(root, seeds, device)
+
+    def _clicks(self, root: Path | None, seeds: int, device: str) -> Comparison:
+        benchmark = load_benchmark(find_data_set(self.data), self.protocol, root)  # pyright: ignore
+        return Comparison.of_benchmark(
+            benchmark,
+            methods=self.methods,
+            models=self.models,
+            seeds=seeds,
+            settings={"updates": "dense", **self.settings, "device": device},  # as on a GPU, wherever it runs
+            variants=self.variants,
+            inject=self.level,
+            measurements={name: CLICKS[name] for name in self.also},
+            test_epochs=CURVE in self.also,
+            timed=COST in self.also,
+        )
+
+    def _images(self, root: Path | None, seeds: int, device: str) -> LabelComparison:
+        entry = IMAGE_SETS[self.data]
+        images = _loaded(self.data, root)
+        held = min(0.2, VALID_IMAGES / len(images.labels))
+        common = {"epochs": EPOCHS[self.data], "valid_share": held, "augment": entry.augment}
+        return LabelComparison(
+            images.inputs,
+            images.labels,
+            methods=self.methods,
+            models=self.models,
+            seeds=seeds,
+            settings={**common, **self.settings, "device": device},
+            variants=self.variants,
+            test=(images.test_inputs, images.test_labels),
+            noise=self.level,
+            noise_seed=self.noise_seed,
+            protocol={"data": self.data, "noise": self.level},
+            measurements={name: LABELS[name] for name in self.also},
+            spaces=self.spaces,
+            follows=self.follows,
+        )
+
+
+def folder_name(part: str) -> str:
+    return part.replace(" ", "-")
+
+
+@lru_cache(maxsize=1)
+def _loaded(data: str, root: Path | None) -> LabelledImages:
+    """Read once for all parts, which then hold the same arrays."""
+    return IMAGE_SETS[data].load(root)
+
+
+@dataclass(frozen=True)
+class View:
+    """What is shown of a study: a kind of table or figure, of all its parts or some."""
+
+    kind: str
+    """table, heat, curves, levels, ratings, agreement or cost."""
+    title: str
+    parts: tuple[str, ...] = ()
+    """Names of parts; none means all."""
+    metric: str = ""
+    """By default the part's own."""
+    paper: str = ""
+    """The file of the paper's numbers to set beside ours."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A study."""
+
+    name: str
+    title: str
+    parts: tuple[Part, ...]
+    views: tuple[View, ...]
+
+    def select(self, models: Sequence[str], methods: Sequence[str]) -> Wanted:
+        """Which rows are asked for, for machines that share a study; no names mean all."""
+        for kind, names in (("models", models), ("methods", methods)):
+            known = {one for part in self.parts for one in getattr(part, kind)}
+            for name in names:
+                if name not in known:
+                    raise SettingError(f"Study '{self.name}' has no {kind[:-1]} '{name}': {nearest(name, known)}")
+        return lambda model, method: (
+            (not model or not models or model in models) and (not methods or method in methods)
+        )
+
+    def with_trials(self, trials: int | None) -> Declared:
+        """The same with another budget for the parts that are searched."""
+        if trials is None:
+            return self
+        if trials < 1:
+            raise SettingError(f"{trials} trials make no search; give --trials 1 or more.")
+        changed = tuple(replace(part, trials=trials if part.trials else 0) for part in self.parts)
+        return replace(self, parts=changed)

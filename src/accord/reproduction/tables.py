@@ -1,0 +1,105 @@
+"""The tables of a study's page: ours, the paper's beside them, and how both stand to normal training."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from accord.files import whole_file
+from accord.reproduction.paper_numbers import paper_value
+from accord.reproduction.parts import Part, View
+from accord.studies.tables import OVER_SEEDS, as_markdown, shown_p
+
+NOT_RUN = "not run"
+KNOWS = "†"
+"""The mark of rows that use knowledge no method has."""
+ROUNDING = 5e-5
+"""Differences that do not show in four digits are none."""
+
+
+def draw_table(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
+    lines, names = list[str](), list[str]()
+    for part in parts:
+        rows = _rows_of(view, part, outcome["parts"][part.name])
+        write_csv(out / f"{name}-{part.folder}.csv", rows)
+        lines += [f"### {part.name}", "", as_markdown(rows)] if len(parts) > 1 else [as_markdown(rows)]
+        lines += _way_to_oracle(view, outcome["parts"][part.name])
+        names += [row[k] for row in rows for k in (1, -2)]
+    return [*lines, *what_marks_mean(names)]
+
+
+def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]:
+    """Ours, the paper's, better or worse than normal of the same model, and whether that is significant."""
+    names = [n for n in dict.fromkeys(n for row in summary["rows"] for n in row["metrics"]) if "valid" not in n]
+    any_row = {"model": summary["rows"][-1]["model"]}
+    beside = [n for n in names if view.paper and paper_of(view.paper, part, any_row, n)]
+    head = ["model", "method", *(n for m in names for n in ([m, f"paper {m}"] if m in beside else [m]))]
+    rows = [[*head, f"{view.metric} against normal", "p (Holm)", "seeds"]]
+    normal = {r["model"]: r["metrics"] for r in summary["rows"] if r["method"] == "normal"}
+    for row in summary["rows"]:
+        cells = [row["model"], named(row)]
+        for metric in names:
+            value = row["metrics"].get(metric)
+            cells.append(NOT_RUN if value is None and not row["metrics"] else _mean(value))
+            if metric in beside:
+                theirs = paper_of(view.paper, part, row, metric)
+                cells.append("" if theirs is None else f"{theirs:.3f}")
+        base = normal.get(row["model"], {}).get(view.metric)
+        own = row["metrics"].get(view.metric)
+        gain = (
+            "" if base is None or own is None or row["method"] == "normal" else f"{own['mean'] - base['mean']:+.4f}"
+        )
+        rows.append([*cells, gain, shown_p(row, " *"), str(row["seeds"]) if row["seeds"] else NOT_RUN])
+    return rows
+
+
+def _mean(value: dict[str, float] | None) -> str:
+    return "" if value is None else f"{value['mean']:.4f} ± {value['std']:.4f}"
+
+
+def paper_of(paper: str, part: Part, row: Mapping[str, Any], metric: str) -> float | None:
+    """The number of a row's model and method, or of any of the model where no method is given."""
+    wanted = {key: row[key] for key in ("model", "method") if key in row}
+    if paper == "images":
+        return paper_value(paper, data=part.data, noise=f"{part.level:g}", **wanted)
+    return paper_value(paper, data=part.data, metric=metric, **wanted)
+
+
+def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
+    """The share of the way from normal to oracle that each method goes."""
+    by = {(row["model"], row["method"]): row["metrics"].get(view.metric, {}).get("mean") for row in summary["rows"]}
+    lines = list[str]()
+    for model in summary["models"]:
+        low, high = by.get((model, "normal")), by.get((model, "oracle"))
+        if low is None or high is None or high - low < ROUNDING:  # nowhere to go
+            continue
+        way = {
+            method: (value - low) / (high - low)
+            for (m, method), value in by.items()
+            if m == model and value is not None and method not in ("normal", "oracle")
+        }
+        words = ", ".join(f"{method} {share:+.0%}" for method, share in way.items())
+        lines.append(f"- {model}: normal {low:.4f}, oracle {high:.4f}; of the way: {words}.")
+    return ["", "Share of the way from normal to oracle:", "", *lines] if lines else []
+
+
+def named(row: dict[str, Any]) -> str:
+    return row["method"] + (f" {KNOWS}" if row.get("uses_knowledge") else "")
+
+
+def what_marks_mean(labels: Iterable[str]) -> list[str]:
+    """What the marks mean that stand somewhere."""
+    shown, lines = "".join(labels), list[str]()
+    if KNOWS in shown:
+        lines += ["", f"{KNOWS} knows clean labels, or which clicks are clean, as no other row does."]
+    if OVER_SEEDS in shown:
+        words = "by Welch's t-test over the seeds: what one of the two said of each user or example is not at hand."
+        lines += ["", f"{OVER_SEEDS} {words}"]
+    return lines
+
+
+def write_csv(path: Path, rows: list[list[str]]) -> None:
+    with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
