@@ -22,9 +22,9 @@ from accord.estimators.run_folder import read_json, write_json
 from accord.files import copy_whole, whole_file
 from accord.studies.budget import ROUNDS, Budget
 from accord.studies.compare import Wanted, every_row
-from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import BEGINS_AS, FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
 from accord.studies.study import CELLS, ORACLE, UNFINISHED, Cell, Study, refuse_varied, row_name
+from accord.studies.trials import Asked, Trials
 from accord.training import Checkpoints, Hook
 
 
@@ -86,7 +86,7 @@ TUNE, FINDINGS, BEST, TRIALS = "tune", "tune.json", "best.json", "trials.parquet
 COMMON, OWN = "common", "own"
 """Folders of the two rounds."""
 SHARED = 4
-"""Where others may work on a search, a claim is at most this part of what is free."""
+"""Where others may work on a search, one process asks for at most this part of what is left."""
 Watch = Callable[[Standing], None]
 MakeHook = Callable[[int, int], Hook | None]
 """Told (trial, seed) when a training begins; gives the hook it reports to."""
@@ -98,7 +98,7 @@ def tune(
     """Run the trials that are left and write down what was found."""
     tuning.check()
     out.mkdir(parents=True, exist_ok=True)
-    ledger = Ledger(
+    trials = Trials(
         tuning.storage or f"sqlite:///{out / 'study.db'}",
         "-".join(word for word in tuning.row if word),
         tuning.whole_space(),
@@ -108,71 +108,62 @@ def tune(
         tuning.identity(),
     )
     together = max(1, tuning.study.validated_at_once() // tuning.seeds)
-    with closing(ledger):
-        _tell(ledger, watch)
+    with closing(trials):
+        _show(trials, watch)
         while True:
-            share = -(-len(ledger.free_places()) // SHARED) if tuning.storage else together
-            held = ledger.claim(min(together, max(1, share)))
-            if held:
-                unfinished = Checkpoints(out / UNFINISHED)
+            share = -(-len(trials.left()) // SHARED) if tuning.storage else together
+            asked = trials.ask(min(together, max(1, share)))
+            if asked:
+                checkpoints = Checkpoints(out / UNFINISHED)
                 try:
-                    _work(tuning, ledger, held, hook, unfinished)
-                except BaseException:  # whoever goes on in this process must not wait for them
-                    ledger.give_up(held)
-                    raise
-                unfinished.forget()
-                _tell(ledger, watch)
-            elif ledger.complete():
+                    with trials.heartbeat(asked):
+                        _work(tuning, trials, asked, hook, checkpoints)
+                finally:  # where work was interrupted, whoever goes on in this process must not wait for it
+                    trials.release(asked)
+                checkpoints.forget()
+                _show(trials, watch)
+            elif trials.complete():
                 break
             else:
                 time.sleep(1.0)  # others are at the last trials
-        if not ledger.finished():
-            raise DataError(f"No trial of the search could be trained: {ledger.first_reason()}")
-        found = write_findings(tuning, ledger.finished(), out)
+        rows = trials.finished()
+        if not rows:
+            raise DataError(f"No trial of the search could be trained: {trials.first_reason()}")
+        found = write_findings(tuning, rows, out)
     shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # what others left there
     return found
 
 
-def _tell(ledger: Ledger, watch: Watch) -> None:
-    rows = ledger.finished()
+def _show(trials: Trials, watch: Watch) -> None:
+    rows = trials.finished()
     best = max(rows, key=lambda row: row["value"], default=None)
     value, settings = (None, {}) if best is None else (best["value"], best["settings"])
-    watch(Standing(len(rows), ledger.trials, value, settings))
+    watch(Standing(len(rows), trials.count, value, settings))
 
 
-def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook, unfinished: Checkpoints) -> None:
+def _work(tuning: Tuning, trials: Trials, asked: Sequence[Asked], hook: MakeHook, checkpoints: Checkpoints) -> None:
     started = time.perf_counter()
-
-    def alive(one: Held, inner: Hook | None) -> Hook:
-        def tell(progress: Any) -> None:
-            for other in held:
-                ledger.sign(other)
-            if inner is not None:
-                inner(progress)
-
-        return tell
-
-    jobs = [(one, seed) for one in held for seed in range(tuning.seeds)]
+    jobs = [(one, seed) for one in asked for seed in range(tuning.seeds)]
     settings = [tuning.settings_of(one.settings, seed) for one, seed in jobs]
-    hooks = [alive(one, hook(one.trial.number, seed)) for one, seed in jobs]
+    hooks = [hook(one.index, seed) for one, seed in jobs]
     try:
-        values = tuning.study.validate(settings, tuning.row[1], hooks, unfinished)
+        values = tuning.study.validate(settings, tuning.row[1], hooks, checkpoints)
     except AccordError as error:
         if isinstance(error, DataError) and not isinstance(error, LimitError):
             raise  # no trial can be trained on such data
-        if len(held) == 1:
-            ledger.failed(held[0], str(error))
+        if len(asked) == 1:
+            trials.report_failure(asked[0], str(error))
             return
-        for one in held:  # one of them cannot be trained: find out which
-            _work(tuning, ledger, [one], hook, unfinished)
+        for one in asked:  # one of them cannot be trained: find out which
+            _work(tuning, trials, [one], hook, checkpoints)
         return
-    seconds = (time.perf_counter() - started) / len(held)
-    for k, one in enumerate(held):
+    seconds = (time.perf_counter() - started) / len(asked)
+    for k, one in enumerate(asked):
         own = values[k * tuning.seeds : (k + 1) * tuning.seeds]
         if all(isfinite(value) for value in own):
-            ledger.done(one, own, seconds)
+            trials.report(one, own, seconds)
         else:
-            ledger.failed(one, "training diverged")
+            trials.report_failure(one, "training diverged")
 
 
 def tuned_study(
