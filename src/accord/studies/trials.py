@@ -12,6 +12,7 @@ are given the same waiting trial.
 from __future__ import annotations
 
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -60,7 +61,8 @@ class Trials:
         self.plan = None if sampler == "tpe" else plan(space, sampler, trials, seed)
         self.count = trials if self.plan is None else len(self.plan)
         self.process = _name_process(os.getpid())
-        self._seen = set[int]()
+        self._own, self._seen = set[int](), set[int]()
+        """Trials this process is working on, and those it has seen running."""
         self.study = self._open(storage, name)
         known = self.study.user_attrs.get("identity")
         if known is None:
@@ -117,17 +119,13 @@ class Trials:
             user_attrs={INDEX: index, PROCESS: self.process},
         )
         trial_id = self._storage.create_new_trial(self.study._study_id, template)
-        try:
-            self._storage.record_heartbeat(trial_id)
-            if any(t._trial_id < trial_id and t.user_attrs[INDEX] == index for t in self._standing()):
-                self._finish(trial_id, "FAIL")
-                return None
-            return Asked(trial_id, index, settings if self.plan else self._suggest(trial_id, index))
-        except optuna.exceptions.UpdateFinishedTrialError:  # taken for dead by others: we were too slow
-            return None
-        except BaseException:  # whoever goes on in this process must not wait for it
-            self._finish(trial_id, "FAIL")
-            raise
+        self._own.add(trial_id)
+        first = min((t._trial_id for t in self._standing() if t.user_attrs[INDEX] == index), default=None)
+        if first == trial_id:
+            with suppress(optuna.exceptions.UpdateFinishedTrialError):
+                return Asked(trial_id, index, settings if self.plan else self._suggest(trial_id, index))
+        self._finish(trial_id, "FAIL")  # an earlier one has it, or others have taken this process for dead
+        return None
 
     def _suggest(self, trial_id: int, index: int) -> dict[str, Any]:
         """The draws depend on the seed, the index and the trials before it, not on the process that asks."""
@@ -148,15 +146,15 @@ class Trials:
     # -- heartbeats ------------------------------------------------------------------------------------
 
     @contextmanager
-    def heartbeat(self, asked: Sequence[Asked]) -> Iterator[None]:
-        """Trials are alive while they are worked on, however long a training says nothing."""
+    def heartbeats(self) -> Iterator[None]:
+        """Trials of this process are alive in here, however long a training says nothing."""
         stop = Event()
 
         def beat() -> None:
             while not stop.wait(HEARTBEAT):
-                for one in asked:
+                for trial_id in tuple(self._own):
                     with suppress(Exception):  # a database that is busy or away for a moment
-                        self._storage.record_heartbeat(one.trial_id)
+                        self._storage.record_heartbeat(trial_id)
 
         thread = Thread(target=beat, daemon=True)
         thread.start()
@@ -171,7 +169,7 @@ class Trials:
 
         Those of this machine need not wait for that: a search that is killed and started again begins with the
         trials it was at, as one stack, and goes on from their checkpoint. Optuna never fails a trial without any
-        heartbeat, of a process killed too early to send one: the first heartbeat is sent by who sees it.
+        heartbeat, as of a process killed too early to send one: who first sees it sends one in its place.
         """
         for t in self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,)):
             if _has_ended(t.user_attrs.get(PROCESS, ""), self.process):
@@ -191,11 +189,6 @@ class Trials:
         """Settings that cannot be trained, such as ones that diverge, are not tried again."""
         self._finish(one.trial_id, "FAIL", **{REASON: reason})
 
-    def release(self, asked: Sequence[Asked]) -> None:
-        """Work on these was interrupted: those that are not done can be asked for again."""
-        for one in asked:
-            self._finish(one.trial_id, "FAIL")
-
     def _finish(self, trial_id: int, state: str, value: float | None = None, **attributes: Any) -> None:
         """Nothing is changed where others have finished it, who took its process for dead: it is tried again."""
         with suppress(self.optuna.exceptions.UpdateFinishedTrialError):
@@ -203,6 +196,7 @@ class Trials:
                 self._storage.set_trial_user_attr(trial_id, name, what)
             values = None if value is None else [value]
             self._storage.set_trial_state_values(trial_id, self.optuna.trial.TrialState[state], values)
+        self._own.discard(trial_id)
 
     def finished(self) -> list[dict[str, Any]]:
         """Settings and results of every finished trial, by plan index."""
@@ -231,7 +225,9 @@ class Trials:
         return not running and len({t.user_attrs[INDEX] for t in standing}) >= self.count
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the database. Trials that are not done, as work was interrupted, can be asked for again."""
+        for trial_id in tuple(self._own):
+            self._finish(trial_id, "FAIL")
         self._storage.remove_session()
         self._storage.engine.dispose()
 
@@ -255,4 +251,6 @@ def _has_ended(process: str, own: str) -> bool:
 
 def _without_password(storage: str) -> str:
     head, at, tail = storage.rpartition("@")
-    return f"{head.split('://')[0]}://…@{tail}" if at else storage
+    scheme, slashes, _ = head.partition("://")
+    shown = f"{scheme if slashes else ''}{slashes}…@{tail}" if at else storage
+    return re.sub(r"(password=)[^&]*", r"\1…", shown)

@@ -108,24 +108,18 @@ def tune(
         tuning.identity(),
     )
     together = max(1, tuning.study.validated_at_once() // tuning.seeds)
-    with closing(trials):
+    with closing(trials), trials.heartbeats():
         _show(trials, watch)
-        while True:
+        while not trials.complete():
             share = -(-len(trials.left()) // SHARED) if tuning.storage else together
             asked = trials.ask(min(together, max(1, share)))
-            if asked:
-                checkpoints = Checkpoints(out / UNFINISHED)
-                try:
-                    with trials.heartbeat(asked):
-                        _work(tuning, trials, asked, hook, checkpoints)
-                finally:  # where work was interrupted, whoever goes on in this process must not wait for it
-                    trials.release(asked)
-                checkpoints.forget()
-                _show(trials, watch)
-            elif trials.complete():
-                break
-            else:
+            if not asked:
                 time.sleep(1.0)  # others are at the last trials
+                continue
+            checkpoints = Checkpoints(out / UNFINISHED)
+            _work(tuning, trials, asked, hook, checkpoints)
+            checkpoints.forget()
+            _show(trials, watch)
         rows = trials.finished()
         if not rows:
             raise DataError(f"No trial of the search could be trained: {trials.first_reason()}")
