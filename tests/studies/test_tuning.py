@@ -231,13 +231,13 @@ def test_trials_of_the_dead_are_tried_again(tmp_path: Path) -> None:
 
 
 def test_a_trial_without_heartbeats_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes of another machine, of which one dies before its first heartbeat, or only seems to."""
+    """Of two processes of other machines one dies before its first heartbeat, or only seems to."""
     monkeypatch.setattr("accord.studies.trials.HEARTBEAT", 0.2)
     alive, dead, other = (opened(tmp_path) for _ in range(3))
-    for one in (alive, dead):
-        monkeypatch.setattr(one, "process", "elsewhere:1:1")
+    monkeypatch.setattr(alive, "process", "second:1:1")
+    monkeypatch.setattr(dead, "process", "third:1:1")
     running, lost = alive.ask(1)[0], dead.ask(1)[0]
-    monkeypatch.setattr(other._storage, "grace_period", 2)
+    monkeypatch.setattr(other._storage, "grace_period", 4)
     until = time.time() + 60
     with alive.heartbeats():
         while (left := other.left()) == [2] and time.time() < until:
