@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from contextlib import closing
@@ -369,22 +370,15 @@ def postgres() -> Path | None:
 
 
 @pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def server() -> Any:
     """A PostgreSQL of our own, for a while."""
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     programs = postgres()
     if programs is None:
         pytest.skip("no PostgreSQL programs here")
-    place = tmp_path_factory.mktemp("pg")
-    user: dict[str, Any] = {}
-    if os.getuid() == 0:  # PostgreSQL refuses to run as root
-        user = {"user": "nobody"}
-        for folder in (place, *place.parents):
-            if folder != Path("/tmp"):
-                folder.chmod(folder.stat().st_mode | 0o055)
-            if folder.name.startswith("pytest-of"):
-                break
-        place.chmod(0o777)
+    place = Path(tempfile.mkdtemp(prefix="accord-pg-"))  # pytest's own folders are closed to other users
+    place.chmod(0o777)
+    user: dict[str, Any] = {"user": "nobody"} if os.getuid() == 0 else {}  # PostgreSQL refuses to run as root
     port = 20000 + os.getpid() % 20000
     data = place / "data"
     quiet: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **user}
@@ -393,9 +387,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
         options = f"-p {port} -k {place} -c listen_addresses=127.0.0.1"
         subprocess.run([programs / "pg_ctl", "-D", data, "-o", options, "-w", "start"], **quiet)
     except (subprocess.CalledProcessError, OSError, PermissionError) as error:
+        shutil.rmtree(place)
         pytest.skip(f"PostgreSQL does not start here: {error}")
     yield f"postgresql+psycopg://accord@127.0.0.1:{port}/postgres"
     subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+    shutil.rmtree(place)
 
 
 def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_path: Path) -> None:
