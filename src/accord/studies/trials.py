@@ -187,7 +187,7 @@ class Trials:
 
     def report_failure(self, one: Asked, reason: str) -> None:
         """Settings that cannot be trained, such as ones that diverge, are not tried again."""
-        self._finish(one.trial_id, "FAIL", **{REASON: reason})
+        self._finish(one.trial_id, "FAIL", reason=reason)
 
     def _finish(self, trial_id: int, state: str, value: float | None = None, **attributes: Any) -> None:
         """Nothing is changed where others have finished it, who took its process for dead: it is tried again."""
