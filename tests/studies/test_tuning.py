@@ -1,4 +1,4 @@
-"""Searches: plans, claims, kills, shared storages, and selection by noisy validation alone."""
+"""Searches: plans, asking, kills, shared storages, and selection by noisy validation alone."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import pyarrow.parquet as parquet
@@ -23,9 +25,9 @@ from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, SettingError
 from accord.studies import Comparison, compare
 from accord.studies.budget import Budget
-from accord.studies.ledger import OWNER, PLACE, Ledger
 from accord.studies.spaces import clicks_space, plan, size
 from accord.studies.study import Cell
+from accord.studies.trials import INDEX, PROCESS, Trials
 from accord.studies.tuning import Standing, Tuning, fit_line, tune, tuned_study
 
 QUICK = {"epochs": 1, "batch_size": 512, "dims": 4}
@@ -135,98 +137,137 @@ def test_bad_searches_are_refused(made: Simulation, tmp_path: Path) -> None:
         assert "secret" not in str(caught.value)
 
 
-def ledger(path: Path, name: str = "s") -> Ledger:
-    return Ledger(f"sqlite:///{path / 'l.db'}", name, {"a": (1, 2, 3)}, "grid", 3, 0, "same")
+def opened(path: Path, trials: int = 3) -> Trials:
+    space = {"a": tuple(range(1, trials + 1))}
+    return Trials(f"sqlite:///{path / 'l.db'}", "s", space, "grid", trials, 0, "same")
 
 
-def test_two_claims_of_one_place_end_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def chosen(asked: list[Any]) -> list[Any]:
+    return [one.settings["a"] for one in asked]
+
+
+def test_two_that_ask_for_one_index_end_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both look before either writes: the later trial gives way."""
-    one, two = ledger(tmp_path), ledger(tmp_path)
-    place = two._free_place()
-    held = one.claim(1)
-    stale = iter([place])
-    look = two._free_place
-    monkeypatch.setattr(two, "_free_place", lambda: next(stale, None) if place is not None else look())
-    assert two._claim_one() is None  # its stale look found a place that was taken meanwhile
-    monkeypatch.setattr(two, "_free_place", look)
-    other = two.claim(5)
-    assert [h.settings["a"] for h in held + other] == [1, 2, 3]
-    for holder, mine in ((one, held), (two, other)):
-        for h in mine:
-            holder.done(h, [float(h.settings["a"])], 0.1)
+    one, two = opened(tmp_path), opened(tmp_path)
+    index = two.left()[0]
+    first = one.ask(1)
+    assert two._ask(index) is None  # its stale look found an index that was taken meanwhile
+    second = two.ask(5)
+    assert chosen(first + second) == [1, 2, 3]
+    for trials, mine in ((one, first), (two, second)):
+        for asked in mine:
+            assert not one.complete()
+            trials.report(asked, [float(asked.settings["a"])], 0.1)
     assert one.complete()
     assert [row["value"] for row in one.finished()] == [1.0, 2.0, 3.0]
 
 
-def test_a_trial_without_a_name_is_waited_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asked for it was killed before it could say who it is."""
-    monkeypatch.setattr("accord.studies.ledger.MOMENT", 0.3)
-    one = ledger(tmp_path)
-    one.study.ask()
-    started = time.time()
-    assert [h.settings["a"] for h in one.claim(5)] == [1, 2, 3]
-    assert time.time() - started < 60
+def test_many_that_ask_at_once_get_every_trial_once(tmp_path: Path) -> None:
+    """SQLite locks no rows; and the tables are made at that moment too."""
+    found: list[int] = []
+    together = Barrier(4)
+
+    def work() -> None:
+        together.wait()
+        trials = opened(tmp_path, 12)
+        while asked := trials.ask(1):
+            found.append(asked[0].index)
+            trials.report(asked[0], [0.5], 0.1)
+        trials.close()
+
+    workers = [Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(120)
+    assert sorted(found) == list(range(12))
 
 
-def test_who_is_given_up_before_it_says_its_name_asks_again(
+def test_who_is_taken_for_dead_before_it_has_its_trial_asks_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = ledger(tmp_path)
-    ask, asked = one.study.ask, list[int]()
+    one = opened(tmp_path)
+    made = list[int]()
+    create = one._storage.create_new_trial
 
-    def slow() -> Any:
-        trial = ask()
-        asked.append(trial.number)
-        if len(asked) == 1:
-            one.study.tell(trial.number, state=one.optuna.trial.TrialState.FAIL)
-        return trial
+    def slow(*words: Any) -> int:
+        made.append(create(*words))
+        if len(made) == 1:
+            one._finish(made[0], "FAIL")
+        return made[-1]
 
-    monkeypatch.setattr(one.study, "ask", slow)
-    assert [h.settings["a"] for h in one.claim(5)] == [1, 2, 3]
-    assert len(asked) == 4
-
-
-def test_an_earlier_trial_says_its_place_first(tmp_path: Path) -> None:
-    """A process that has asked for a trial and is slow to say which place it takes keeps it all the same."""
-    one, two = ledger(tmp_path), ledger(tmp_path)
-    slow = one.study.ask()
-    slow.set_user_attr(OWNER, one.owner)
-    found: list[Any] = []
-    quick = Thread(target=lambda: found.extend(two.claim(1)))
-    quick.start()
-    quick.join(0.5)
-    assert quick.is_alive()
-    slow.set_user_attr(PLACE, 0)
-    quick.join(30)
-    assert [held.settings["a"] for held in found] == [2]
+    monkeypatch.setattr(one._storage, "create_new_trial", slow)
+    assert chosen(one.ask(3)) == [1, 2, 3]
+    assert len(made) == 4
 
 
-def test_a_claim_that_is_broken_off_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    book = ledger(tmp_path)
+def test_what_is_interrupted_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither while it asks nor while it works; what is done stays so."""
+    one = opened(tmp_path)
+    one.report(one.ask(1)[0], [0.5], 0.1)
+    assert chosen(one.ask(1)) == [2]
 
-    def stopped(*_: Any) -> bool:
+    def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(book, "_is_mine", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        book.claim(1)
-    assert [held.settings["a"] for held in ledger(tmp_path).claim(5)] == [1, 2, 3]
+    monkeypatch.setattr(one, "_standing", stopped)
+    with pytest.raises(KeyboardInterrupt), closing(one):
+        one._ask(2)
+    assert chosen(opened(tmp_path).ask(5)) == [2, 3]
 
 
-def test_trials_of_the_dead_are_given_up(tmp_path: Path) -> None:
-    book = ledger(tmp_path)
-    held = book.claim(2)
-    host = book.owner.split(":")[0]
-    held[0].trial.set_user_attr(OWNER, f"{host}:999999999:1")  # no such process
-    held[1].trial.set_user_attr(OWNER, "elsewhere:1:1")  # another machine, and it signed a moment ago
-    assert [h.settings["a"] for h in ledger(tmp_path).claim(5)] == [1, 3]
+def test_trials_of_the_dead_are_tried_again(tmp_path: Path) -> None:
+    """At once those of this machine; of another machine not while its heartbeat is young."""
+    one = opened(tmp_path)
+    asked = one.ask(3)
+    machine, pid, began = one.process.split(":")
+    names = (
+        f"{machine}:999999999:1",
+        f"{machine}:{pid}:1",
+        f"elsewhere:{pid}:{began}",
+    )  # the second pid is used again
+    for trial, process in zip(asked, names, strict=True):
+        one._storage.set_trial_user_attr(trial.trial_id, PROCESS, process)
+    assert chosen(opened(tmp_path).ask(5)) == [1, 2]
 
 
-def test_a_trial_that_never_took_a_place_is_not_waited_for(made: Simulation, tmp_path: Path) -> None:
-    """As when a process is killed between asking for a trial and saying who it is."""
+def test_a_trial_without_heartbeats_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two processes of other machines one dies before its first heartbeat, or only seems to."""
+    monkeypatch.setattr("accord.studies.trials.HEARTBEAT", 0.2)
+    alive, dead, other = (opened(tmp_path) for _ in range(3))
+    monkeypatch.setattr(alive, "process", "second:1:1")
+    monkeypatch.setattr(dead, "process", "third:1:1")
+    running, lost = alive.ask(1)[0], dead.ask(1)[0]
+    monkeypatch.setattr(other._storage, "grace_period", 4)
+    until = time.time() + 60
+    with alive.heartbeats():
+        while (left := other.left()) == [2] and time.time() < until:
+            time.sleep(0.2)
+        assert left == [1, 2]
+        assert chosen(other.ask(5)) == [2, 3]
+    dead.report(lost, [1.0], 0.1)  # dropped
+    alive.report(running, [2.0], 0.1)
+    assert [row["trial"] for row in other.finished()] == [0]
+
+
+def test_settings_that_failed_are_done(tmp_path: Path) -> None:
+    one = opened(tmp_path)
+    asked = one.ask(2)
+    one.report_failure(asked[1], "training diverged")
+    one.report(asked[0], [0.5], 0.1)
+    two = opened(tmp_path)
+    assert two.left() == [2]
+    assert not two.complete()
+    assert two.first_reason() == "training diverged"
+    two.report(two.ask(1)[0], [0.5], 0.1)
+    assert one.complete()
+
+
+def test_a_trial_that_is_not_of_the_plan_is_not_waited_for(made: Simulation, tmp_path: Path) -> None:
+    """As earlier versions left them, whose process was killed before it had said which one it is at."""
     tuning = search(made)
     found = tune(tuning, tmp_path)
-    ledger = Ledger(
+    trials = Trials(
         f"sqlite:///{tmp_path / 'study.db'}",
         "-".join(tuning.row),
         tuning.whole_space(),
@@ -235,12 +276,23 @@ def test_a_trial_that_never_took_a_place_is_not_waited_for(made: Simulation, tmp
         tuning.seed,
         tuning.identity(),
     )
-    ledger.study.ask()
-    assert ledger.complete()
-    ledger.close()
+    trials.study.add_trial(trials.optuna.create_trial(state=trials.optuna.trial.TrialState.RUNNING))
+    assert trials.complete()
+    trials.close()
     started = time.time()
     assert tune(tuning, tmp_path)["best"] == found["best"]
     assert time.time() - started < 20
+
+
+def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    for storage in (
+        "nonsense:me:secret@here",
+        "postgresql+psycopg://localhost:1/x?user=me&password=secret",
+        "postgresql+psycopg://me:se{cret}secret@localhost:1/x",
+    ):
+        with pytest.raises(DataError, match="cannot be used") as caught:
+            Trials(storage, "s", {"a": (1,)}, "grid", 1, 0, "same")
+        assert "secret" not in str(caught.value)
 
 
 COMMAND = [
@@ -303,7 +355,7 @@ def test_a_killed_search_ends_as_if_it_had_not_been(sampler: str, log: Path, tmp
         process.wait()
     last = start(log, out, "--sampler", sampler)
     assert last.wait(120) == 0
-    places = Counter(t.user_attrs[PLACE] for t in finished(out))
+    places = Counter(t.user_attrs[INDEX] for t in finished(out))
     assert places == Counter(range(12))
     found = [json.loads((folder / "tune.json").read_text()) for folder in (tmp_path / "whole", out)]
     assert found[0]["best"] == found[1]["best"]
@@ -318,22 +370,15 @@ def postgres() -> Path | None:
 
 
 @pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def server() -> Any:
     """A PostgreSQL of our own, for a while."""
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     programs = postgres()
     if programs is None:
         pytest.skip("no PostgreSQL programs here")
-    place = tmp_path_factory.mktemp("pg")
-    user: dict[str, Any] = {}
-    if os.getuid() == 0:  # PostgreSQL refuses to run as root
-        user = {"user": "nobody"}
-        for folder in (place, *place.parents):
-            if folder != Path("/tmp"):
-                folder.chmod(folder.stat().st_mode | 0o055)
-            if folder.name.startswith("pytest-of"):
-                break
-        place.chmod(0o777)
+    place = Path(tempfile.mkdtemp(prefix="accord-pg-"))  # pytest's own folders are closed to other users
+    place.chmod(0o777)
+    user: dict[str, Any] = {"user": "nobody"} if os.getuid() == 0 else {}  # PostgreSQL refuses to run as root
     port = 20000 + os.getpid() % 20000
     data = place / "data"
     quiet: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **user}
@@ -342,9 +387,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
         options = f"-p {port} -k {place} -c listen_addresses=127.0.0.1"
         subprocess.run([programs / "pg_ctl", "-D", data, "-o", options, "-w", "start"], **quiet)
     except (subprocess.CalledProcessError, OSError, PermissionError) as error:
+        shutil.rmtree(place)
         pytest.skip(f"PostgreSQL does not start here: {error}")
     yield f"postgresql+psycopg://accord@127.0.0.1:{port}/postgres"
     subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+    shutil.rmtree(place)
 
 
 def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_path: Path) -> None:
@@ -352,8 +399,8 @@ def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_
     for process in pair:
         assert process.wait(180) == 0
     trials = finished(tmp_path, server)
-    assert Counter(t.user_attrs[PLACE] for t in trials) == Counter(range(12))
-    assert len({t.user_attrs[OWNER] for t in trials}) == 2
+    assert Counter(t.user_attrs[INDEX] for t in trials) == Counter(range(12))
+    assert len({t.user_attrs[PROCESS] for t in trials}) == 2
     found = [json.loads((tmp_path / f"p{k}" / "best.json").read_text()) for k in range(2)]
     assert found[0] == found[1]
 
@@ -492,7 +539,7 @@ def test_a_variant_waits_for_a_search_of_its_own(made: Simulation, tmp_path: Pat
 
 
 def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: Path) -> None:
-    """Its findings are enough, as where the ledgers of a search have not been kept."""
+    """Its findings are enough, as where the databases of a search have not been kept."""
     study = Comparison(made.log(), ["t-ce"], settings=QUICK)
     place, seen = tmp_path / "tune" / "gmf-t-ce", list[int]()
 
@@ -503,8 +550,8 @@ def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: 
 
     found = searched()
     assert set(seen) == {2, 4}
-    for ledger in place.rglob("study.db"):
-        ledger.unlink()
+    for database in place.rglob("study.db"):
+        database.unlink()
     (place / "own-4" / "tune.json").unlink()
     seen.clear()
     assert searched() == found

@@ -23,9 +23,9 @@ from accord.files import copy_whole, whole_file
 from accord.studies.budget import ROUNDS, Budget
 from accord.studies.cells import CellFiles, CellStore
 from accord.studies.compare import Wanted, every_row
-from accord.studies.ledger import Held, Ledger
 from accord.studies.spaces import BEGINS_AS, FIRST_ROUND, SECOND_ROUND, Space, narrowed, second_round, size
 from accord.studies.study import ORACLE, UNFINISHED, Cell, Study, refuse_varied, row_name
+from accord.studies.trials import Asked, Trials
 from accord.training import Checkpoints, Hook
 
 
@@ -87,7 +87,7 @@ TUNE, FINDINGS, BEST, TRIALS = "tune", "tune.json", "best.json", "trials.parquet
 COMMON, OWN = "common", "own"
 """Folders of the two rounds."""
 SHARED = 4
-"""Where others may work on a search, a claim is at most this part of what is free."""
+"""Where others may work on a search, one process asks for at most this part of what is left."""
 Watch = Callable[[Standing], None]
 MakeHook = Callable[[int, int], Hook | None]
 """Told (trial, seed) when a training begins; gives the hook it reports to."""
@@ -99,7 +99,7 @@ def tune(
     """Run the trials that are left and write down what was found."""
     tuning.check()
     out.mkdir(parents=True, exist_ok=True)
-    ledger = Ledger(
+    trials = Trials(
         tuning.storage or f"sqlite:///{out / 'study.db'}",
         "-".join(word for word in tuning.row if word),
         tuning.whole_space(),
@@ -109,71 +109,56 @@ def tune(
         tuning.identity(),
     )
     together = max(1, tuning.study.validated_at_once() // tuning.seeds)
-    with closing(ledger):
-        _tell(ledger, watch)
-        while True:
-            share = -(-len(ledger.free_places()) // SHARED) if tuning.storage else together
-            held = ledger.claim(min(together, max(1, share)))
-            if held:
-                unfinished = Checkpoints(out / UNFINISHED)
-                try:
-                    _work(tuning, ledger, held, hook, unfinished)
-                except BaseException:  # whoever goes on in this process must not wait for them
-                    ledger.give_up(held)
-                    raise
-                unfinished.forget()
-                _tell(ledger, watch)
-            elif ledger.complete():
-                break
-            else:
+    with closing(trials), trials.heartbeats():
+        _show(trials, watch)
+        while not trials.complete():
+            share = -(-len(trials.left()) // SHARED) if tuning.storage else together
+            asked = trials.ask(min(together, max(1, share)))
+            if not asked:
                 time.sleep(1.0)  # others are at the last trials
-        if not ledger.finished():
-            raise DataError(f"No trial of the search could be trained: {ledger.first_reason()}")
-        found = write_findings(tuning, ledger.finished(), out)
+                continue
+            checkpoints = Checkpoints(out / UNFINISHED)
+            _work(tuning, trials, asked, hook, checkpoints)
+            checkpoints.forget()
+            _show(trials, watch)
+        rows = trials.finished()
+        if not rows:
+            raise DataError(f"No trial of the search could be trained: {trials.first_reason()}")
+        found = write_findings(tuning, rows, out)
     shutil.rmtree(out / UNFINISHED, ignore_errors=True)  # what others left there
     return found
 
 
-def _tell(ledger: Ledger, watch: Watch) -> None:
-    rows = ledger.finished()
+def _show(trials: Trials, watch: Watch) -> None:
+    rows = trials.finished()
     best = max(rows, key=lambda row: row["value"], default=None)
     value, settings = (None, {}) if best is None else (best["value"], best["settings"])
-    watch(Standing(len(rows), ledger.trials, value, settings))
+    watch(Standing(len(rows), trials.count, value, settings))
 
 
-def _work(tuning: Tuning, ledger: Ledger, held: Sequence[Held], hook: MakeHook, unfinished: Checkpoints) -> None:
+def _work(tuning: Tuning, trials: Trials, asked: Sequence[Asked], hook: MakeHook, checkpoints: Checkpoints) -> None:
     started = time.perf_counter()
-
-    def alive(one: Held, inner: Hook | None) -> Hook:
-        def tell(progress: Any) -> None:
-            for other in held:
-                ledger.sign(other)
-            if inner is not None:
-                inner(progress)
-
-        return tell
-
-    jobs = [(one, seed) for one in held for seed in range(tuning.seeds)]
+    jobs = [(one, seed) for one in asked for seed in range(tuning.seeds)]
     settings = [tuning.settings_of(one.settings, seed) for one, seed in jobs]
-    hooks = [alive(one, hook(one.trial.number, seed)) for one, seed in jobs]
+    hooks = [hook(one.index, seed) for one, seed in jobs]
     try:
-        values = tuning.study.validate(settings, tuning.row[1], hooks, unfinished)
+        values = tuning.study.validate(settings, tuning.row[1], hooks, checkpoints)
     except AccordError as error:
         if isinstance(error, DataError) and not isinstance(error, LimitError):
             raise  # no trial can be trained on such data
-        if len(held) == 1:
-            ledger.failed(held[0], str(error))
+        if len(asked) == 1:
+            trials.report_failure(asked[0], str(error))
             return
-        for one in held:  # one of them cannot be trained: find out which
-            _work(tuning, ledger, [one], hook, unfinished)
+        for one in asked:  # one of them cannot be trained: find out which
+            _work(tuning, trials, [one], hook, checkpoints)
         return
-    seconds = (time.perf_counter() - started) / len(held)
-    for k, one in enumerate(held):
+    seconds = (time.perf_counter() - started) / len(asked)
+    for k, one in enumerate(asked):
         own = values[k * tuning.seeds : (k + 1) * tuning.seeds]
         if all(isfinite(value) for value in own):
-            ledger.done(one, own, seconds)
+            trials.report(one, own, seconds)
         else:
-            ledger.failed(one, "training diverged")
+            trials.report_failure(one, "training diverged")
 
 
 def tuned_study(
@@ -210,14 +195,14 @@ def tuned_study(
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
         own = budget.of(study.searched(method))
         where = Path(TUNE, name.replace(" ", "-"), *([] if own is budget else [f"{own.seeds}-seeds"]))
-        place = out / where
-        earlier = _found_in(one, method, own, place)
+        path = out / where
+        earlier = _searched(one, method, own, path, _read_findings)
         if earlier is None and beside is not None:
-            earlier = _found_in(one, method, own, beside / where)
+            earlier = _searched(one, method, own, beside / where, _read_findings)
             if earlier is not None:
-                _copy_findings(beside / where, place)
+                _copy_findings(beside / where, path)
         if earlier is None:
-            earlier = _told_by_cells(one, Cell(model, method, 0), budget, done)
+            earlier = _found_by_cells(one, Cell(model, method, 0), budget, done)
         if earlier is not None:
             found[name] = earlier
         if name not in needed or not go_on():
@@ -225,108 +210,87 @@ def tuned_study(
         if earlier is not None:
             after(tuned)
             continue
-        search = _in_rounds if budget.sampler == ROUNDS else _at_random
-        found[name] = search(one, method, own, place, lambda s, name=name: watch(name, s), hook)
+
+        def search(tuning: Tuning, path: Path, name: str = name) -> dict[str, Any]:
+            done = _read_findings(tuning, path) or _copy_first_round(tuning, path)
+            return done or tune(tuning, path, lambda standing: watch(name, standing), hook)
+
+        found[name] = _searched(one, method, own, path, search) or {}
         after(tuned)
     return tuned
 
 
-def _at_random(
-    one: Study, method: str, budget: Budget, place: Path, watch: Watch, hook: MakeHook
-) -> dict[str, Any]:
-    return tune(_tuning(one, budget), place, watch, hook)["best"]
+Search = Callable[[Tuning, Path], dict[str, Any] | None]
+"""Gives the findings of a search in a folder; None where they are only read, and are not all there."""
 
 
-def _tuning(one: Study, budget: Budget, **more: Any) -> Tuning:
-    return Tuning(one, budget.trials, budget.seeds, budget.sampler, **more)
-
-
-def _in_rounds(one: Any, method: str, budget: Budget, place: Path, watch: Watch, hook: MakeHook) -> dict[str, Any]:
-    """The best of two rounds: the common settings first, then the method's own at the best of those."""
-    rounds = _Rounds(one, method, budget, place)
-    if rounds.first is not None and not _is_of(rounds.first, place / COMMON):
-        made = (other for other in sorted(place.parent.glob(f"*/{COMMON}")) if _is_of(rounds.first, other))
-        other = next(made, None)  # of the method it begins as, or of another row that begins so
-        if other is None:
-            tune(rounds.first, place / COMMON, watch, hook)
-        else:
-            _copy_findings(other, place / COMMON)
-    second = rounds.second()
-    if second is not None:
-        tune(second, rounds.own_place, watch, hook)
-    return rounds.best()
-
-
-class _Rounds:
-    """The two searches of a row; what the second is depends on what the first has found.
-
-    Of a method that begins as another, the first is of that one: DeCA(p) with constants that are not searched yet
-    tells little about the rate and the λ that suit its prior.
-    """
-
-    def __init__(self, one: Any, method: str, budget: Budget, place: Path) -> None:
-        searched: Space = one.searched(method)
-        common = {name: values for name, values in FIRST_ROUND.items() if name in searched}
-        self.further = {name: values for name, values in SECOND_ROUND.items() if name in searched}
-        self.own = {name: values for name, values in searched.items() if name not in FIRST_ROUND}
-        self.one, self.budget, self.place = one, budget, place
-        first = min(size(common), max(1, budget.trials // 3)) if common else 0
-        self.left = budget.trials - first
-        self.begins_as = BEGINS_AS.get(one.trained(method))
-        begun = one if self.begins_as is None else replace(one, methods=[self.begins_as])
-        self.first = self._tuning(begun, common, first) if first else None
-        self.own_place = place / f"{OWN}-{self.left}"
-        """Another number of trials is another search: it may start from another winner of the first round."""
-
-    def _tuning(self, one: Any, space: Space, trials: int) -> Tuning:
-        return _tuning(one, replace(self.budget, trials=trials, sampler="random"), space=space, alone=True)
-
-    def _common(self) -> dict[str, Any]:
-        return {} if self.first is None else read_json(self.place / COMMON / FINDINGS)["best"]
-
-    def second(self) -> Tuning | None:
-        if not self.left:
-            return None
-        space = second_round(self.own, self.further, self.left)
-        fixed = {name: value for name, value in self._common().items() if name not in space}
-        return self._tuning(replace(self.one, settings={**self.one.settings, **fixed}), space, self.left)
-
-    def best(self) -> dict[str, Any]:
-        """Those of the second round come with the common settings they were tried at."""
-        chosen, value = self._common(), -inf
-        if self.first is not None and self.begins_as is None:  # else it is not of this method
-            value = read_json(self.place / COMMON / FINDINGS)["value"]
-        if self.left:
-            found = read_json(self.own_place / FINDINGS)
-            if found["value"] > value:
-                chosen = {**chosen, **found["best"]}
-        return chosen
-
-    def finished(self) -> bool:
-        if self.first is not None and not _is_of(self.first, self.place / COMMON):
-            return False
-        second = self.second()
-        return second is None or _is_of(second, self.own_place)
-
-
-def _is_of(tuning: Tuning, place: Path) -> bool:
-    """Whether the findings at a place are those of a search, brought to its end."""
-    if not (place / FINDINGS).is_file():
-        return False
-    found = read_json(place / FINDINGS)
-    planned = min(tuning.trials, size(tuning.whole_space()))
-    return found.get("identity") == tuning.identity() and found.get("planned", 0) >= planned
-
-
-def _found_in(one: Study, method: str, budget: Budget, place: Path) -> dict[str, Any] | None:
-    """What an earlier search of a row has found, where it came to its end."""
+def _searched(one: Study, method: str, budget: Budget, path: Path, search: Search) -> dict[str, Any] | None:
+    """The best settings of a row."""
     if budget.sampler == ROUNDS:
-        rounds = _Rounds(one, method, budget, place)
-        return rounds.best() if rounds.finished() else None
-    return read_json(place / FINDINGS)["best"] if _is_of(_tuning(one, budget), place) else None
+        return _in_rounds(one, method, budget, path, search)
+    found = search(Tuning(one, budget.trials, budget.seeds, budget.sampler), path)
+    return None if found is None else found["best"]
 
 
-def _told_by_cells(one: Any, first: Cell, budget: Budget, stores: Sequence[CellStore]) -> dict[str, Any] | None:
+def _in_rounds(one: Any, method: str, budget: Budget, path: Path, search: Search) -> dict[str, Any] | None:
+    """The best of two rounds: the common settings first, then the method's own at the best of those.
+
+    Of a method that begins as another, the first round is of that one: DeCA(p) with constants that are not searched
+    yet tells little about the rate and the λ that suit its prior.
+    """
+    searched: Space = one.searched(method)
+    common = {name: values for name, values in FIRST_ROUND.items() if name in searched}
+    further = {name: values for name, values in SECOND_ROUND.items() if name in searched}
+    own = {name: values for name, values in searched.items() if name not in FIRST_ROUND}
+    first = min(size(common), max(1, budget.trials // 3)) if common else 0
+    left = budget.trials - first
+
+    def of(one: Any, space: Space, trials: int) -> Tuning:
+        return Tuning(one, trials, budget.seeds, "random", space=space, alone=True)
+
+    chosen, value = {}, -inf
+    if first:
+        begins_as = BEGINS_AS.get(one.trained(method))
+        begun = one if begins_as is None else replace(one, methods=[begins_as])
+        found = search(of(begun, common, first), path / COMMON)
+        if found is None:
+            return None
+        chosen = found["best"]
+        if begins_as is None:  # else the value is not of this method
+            value = found["value"]
+    if left:
+        space = second_round(own, further, left)
+        fixed = {name: chosen[name] for name in chosen if name not in space}
+        second = of(replace(one, settings={**one.settings, **fixed}), space, left)
+        # Another number of trials is another search: it may start from another winner of the first round.
+        found = search(second, path / f"{OWN}-{left}")
+        if found is None:
+            return None
+        if found["value"] > value:
+            chosen = {**chosen, **found["best"]}  # with the common settings they were tried at
+    return chosen
+
+
+def _read_findings(tuning: Tuning, path: Path) -> dict[str, Any] | None:
+    """The findings in a folder, where they are those of a search, brought to its end."""
+    found = read_json(path / FINDINGS) if (path / FINDINGS).is_file() else {}
+    planned = min(tuning.trials, size(tuning.whole_space()))
+    is_done = found.get("identity") == tuning.identity() and found.get("planned", 0) >= planned
+    return found if is_done else None
+
+
+def _copy_first_round(tuning: Tuning, path: Path) -> dict[str, Any] | None:
+    """The findings of a first round that another row has begun with too."""
+    others = sorted(path.parent.parent.glob(f"*/{COMMON}")) if path.name == COMMON else []
+    for other in others:
+        found = _read_findings(tuning, other)
+        if found is not None:
+            _copy_findings(other, path)
+            return found
+    return None
+
+
+def _found_by_cells(one: Any, first: Cell, budget: Budget, stores: Sequence[CellStore]) -> dict[str, Any] | None:
     """What such a search has found, by the settings of a finished cell of its row.
 
     The identity of the cell tells which of its settings were found: all that are searched, or the common ones.
@@ -344,10 +308,10 @@ def _told_by_cells(one: Any, first: Cell, budget: Budget, stores: Sequence[CellS
     return None
 
 
-def _copy_findings(source: Path, place: Path) -> None:
+def _copy_findings(source: Path, target: Path) -> None:
     for findings in sorted(source.rglob(FINDINGS)):
         for path in (findings.with_name(TRIALS), findings.with_name(BEST), findings):
-            copy_whole(path, place / path.relative_to(source))
+            copy_whole(path, target / path.relative_to(source))
 
 
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:
