@@ -1,4 +1,4 @@
-"""p-values against every resample of tiny samples, against closed forms, and Holm's correction by its definition."""
+"""p-values against every resample of tiny samples, closed forms, and Holm's correction by definition."""
 
 from __future__ import annotations
 
