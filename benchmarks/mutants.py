@@ -3,10 +3,11 @@
     python benchmarks/mutants.py [--per-file 16] [--seed 0] [--root PATH] [--only splits,tables] [--list]
     python benchmarks/mutants.py --source src/accord/data/splits.py --tests tests/data/test_splits.py
 
-A fault (mutant) is a swapped comparison or operator, a number one higher or lower, a slice one longer or shorter, True
-for False, min for max, a `not` or a statement left out. Each is tried on a copy of the tree in a temporary folder, by
-the tests nearest to its file, in a process forked from one that has imported the heavy libraries already. The same
-seed draws the same faults from the same source, so that a score before and after a change of the tests is comparable.
+A fault (mutant) is a swapped comparison or operator, a number one higher or lower, a slice one longer or shorter,
+True for False, min for max, a `not` or a statement left out. Each is tried on a copy of the tree in a temporary
+folder, by the tests nearest to its file, in a process forked from one that has imported the heavy libraries.
+The same seed draws the same faults from the same source, so that the scores before and after a change of the tests
+can be compared.
 Faults in which no test can see a difference (equivalent mutants) are told apart by a person.
 """
 
@@ -28,33 +29,46 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SLOW = "not killed and not postgresql and not two_rounds_spend"
-"""Tests that take too long to be run for every fault."""
+TUNING, REPRODUCE = "tests/studies/test_tuning.py", "tests/studies/test_reproduce.py"
 NEAREST: dict[str, tuple[str, ...]] = {
     "src/accord/evaluation/ranking.py": ("tests/evaluation/test_ranking.py",),
     "src/accord/evaluation/detection.py": ("tests/evaluation/test_detection.py",),
     "src/accord/studies/significance.py": ("tests/studies/test_significance.py",),
-    "src/accord/studies/compare.py": (
-        "tests/studies/test_tables.py",
-        "tests/studies/test_significance.py",
-        "tests/studies/test_compare.py",
-    ),
-    "src/accord/studies/tables.py": (
-        "tests/studies/test_tables.py",
-        "tests/studies/test_compare.py",
-        "tests/report/test_overview.py",
-    ),
-    "src/accord/studies/tuning.py": ("tests/studies/test_budget.py", "tests/studies/test_tuning.py"),
-    "src/accord/studies/budget.py": ("tests/studies/test_budget.py", "tests/studies/test_tuning.py"),
-    "src/accord/studies/spaces.py": ("tests/studies/test_spaces.py", "tests/studies/test_tuning.py"),
-    "src/accord/studies/study.py": ("tests/studies/test_study.py", "tests/studies/test_compare.py"),
     "src/accord/data/splits.py": ("tests/data/test_splits.py",),
     "src/accord/data/benchmarks.py": ("tests/data/test_benchmarks.py", "tests/data/test_catalogue.py"),
-    "src/accord/report/results.py": ("tests/report/test_results_tables.py", "tests/studies/test_reproduce.py"),
     "src/accord/report/overview.py": ("tests/report/test_results_tables.py", "tests/report/test_overview.py"),
+    "src/accord/studies/budget.py": (
+        "tests/studies/test_budget.py",
+        f"{TUNING}::test_every_row_of_a_comparison_gets_the_same_budget",
+        f"{TUNING}::test_a_row_of_few_settings_spends_its_budget_on_seeds",
+        f"{TUNING}::test_a_cell_found_by_another_search_says_so",
+    ),
+    "src/accord/studies/spaces.py": ("tests/studies/test_spaces.py", f"{TUNING}::test_plans"),
+    "src/accord/studies/tables.py": (
+        "tests/studies/test_tables.py",
+        "tests/studies/test_compare.py::test_tables",
+        "tests/report/test_overview.py",
+    ),
+    "src/accord/studies/compare.py": ("tests/studies/test_tables.py", "tests/studies/test_compare.py"),
+    "src/accord/studies/study.py": ("tests/studies/test_study.py", "tests/studies/test_compare.py"),
+    "src/accord/studies/tuning.py": (
+        "tests/studies/test_budget.py",
+        f"{TUNING}::test_the_winner_has_the_best_noisy_validation[grid]",
+        f"{TUNING}::test_the_truth_is_never_read",
+        f"{TUNING}::test_a_row_of_few_settings_spends_its_budget_on_seeds",
+        f"{TUNING}::test_a_variant_waits_for_a_search_of_its_own",
+        f"{TUNING}::test_finished_cells_tell_what_their_search_found",
+        f"{TUNING}::test_rounds_go_on_with_more_trials_and_are_read_when_time_is_up",
+    ),
+    "src/accord/report/results.py": (
+        "tests/report/test_results_tables.py",
+        f"{REPRODUCE}::test_electronics_by_a_file_of_the_same_format",
+        f"{REPRODUCE}::test_every_kind_of_view",
+        f"{REPRODUCE}::test_a_study_that_is_stopped_says_what_was_not_run",
+    ),
 }
-"""Source files and the tests that should see a fault in them, the quickest first; files that are not there yet or no
-longer there are passed over."""
+"""Source files and the tests that should see a fault in them, the quickest first. Tests that take long are left
+out, and so is what is not there."""
 QUIET = ("-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 HEAVY = (
     *("torch", "numpy", "scipy.stats", "pyarrow.parquet", "pyarrow.csv", "pyarrow.compute", "pydantic", "pytest"),
@@ -140,8 +154,7 @@ def _is_number(node: ast.AST | None) -> bool:
 def _places(tree: ast.Module) -> Iterator[tuple[ast.AST, Callable[[ast.AST], None]]]:
     """Every node that may be changed, and how to put another in its place.
 
-    Words, annotations, decorators and what an error says are left alone; so are the constants of a module, which only
-    a copy of them could test, save numbers.
+    Words, annotations, decorators and what an error says are left alone.
     """
     for parent in _reached(tree):
         for name, value in ast.iter_fields(parent):
@@ -249,9 +262,9 @@ def score(tree: Path, file: str, tests: list[str], chosen: list[Mutant]) -> Scor
     """Try the faults of one file. The tests must pass on the file as it is."""
     path, log = tree / file, tree / "pytest.log"
     source, stat = path.read_bytes(), path.stat()
-    words, found = [*tests, "-k", SLOW], Score(file)
+    found = Score(file)
     started = time.monotonic()
-    if _in_a_fork(tree, words, 600, log) != 0:
+    if _in_a_fork(tree, tests, 600, log) != 0:
         raise SystemExit(f"The tests of {file} do not pass as it is:\n{log.read_text()[-3000:]}")
     limit = 20 + 4 * (time.monotonic() - started)
     try:
@@ -259,7 +272,7 @@ def score(tree: Path, file: str, tests: list[str], chosen: list[Mutant]) -> Scor
             path.write_text(mutant.source, encoding="utf-8")
             os.utime(path, (k + 1, k + 1))  # no compiled file is of this moment
             found.tried += 1
-            if _in_a_fork(tree, words, limit, log) == 0:
+            if _in_a_fork(tree, tests, limit, log) == 0:
                 found.survived.append(mutant)
             else:
                 found.killed += 1
@@ -306,7 +319,7 @@ def main() -> None:
         os.environ["PYTHONPATH"] = str(tree / "src")  # of processes that tests start
         importlib.import_module("compileall").compile_dir(tree / "src", quiet=1)
         for file, tests in nearest.items():
-            there = [test for test in tests if (tree / test).is_file()]
+            there = [test for test in tests if (tree / test.split("::")[0]).is_file()]
             if not (tree / file).is_file() or not there or (only and Path(file).stem not in only):
                 continue
             chosen = drawn((tree / file).read_text(encoding="utf-8"), given.per_file, given.seed)
