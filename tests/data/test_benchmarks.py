@@ -94,6 +94,19 @@ def test_a_file_of_another_size_is_refused(change: dict[str, int], tmp_path: Pat
         load_benchmark(movielens(tmp_path, stars(), **change), "fair", tmp_path)
 
 
+def test_a_tenth_of_many_clicks_is_held_out_for_each(tmp_path: Path) -> None:
+    rows = [("u", f"i{item}", 5, 99 - item) for item in range(30)]
+    fair = load_benchmark(movielens(tmp_path, rows), "fair", tmp_path)
+    assert pairs(fair.test) == [("u", f"i{item}") for item in range(3)]
+    assert pairs(fair.valid) == [("u", f"i{item}") for item in range(3, 6)]
+
+
+def test_of_clicks_at_the_same_time_the_same_are_held_out_as_ever(tmp_path: Path) -> None:
+    rows = [("u", f"i{item}", 5, 7) for item in range(10)]
+    fair = load_benchmark(movielens(tmp_path, rows), "fair", tmp_path)
+    assert (pairs(fair.test), pairs(fair.valid)) == ([("u", "i9")], [("u", "i0")])
+
+
 # -- split files ------------------------------------------------------------------------------------------
 
 FILES = {
