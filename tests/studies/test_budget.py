@@ -191,7 +191,7 @@ def test_more_trials_are_the_same_search_and_anything_else_is_another() -> None:
 
 @pytest.mark.parametrize(
     ("trials", "rounds"),
-    [(1, (1, 0)), (2, (1, 1)), (3, (1, 2)), (8, (2, 6)), (9, (3, 6)), (12, (3, 9)), (20, (3, 17))],
+    [(1, (1, 0)), (3, (1, 2)), (8, (2, 6)), (20, (3, 17))],
 )
 def test_a_third_of_two_rounds_is_for_the_common_settings(
     trials: int, rounds: tuple[int, int], tmp_path: Path
@@ -245,14 +245,11 @@ def test_rows_that_learn_nothing_are_not_searched_and_the_oracle_follows_normal(
 
 
 def test_the_winners_command_line() -> None:
-    found = {
-        "model": "gmf",
-        "method": "deca",
-        "fixed": {"dims": 4, "device": "cpu"},
-        "best": {"l2": 0.10, "c0": 10.0},
-    }
-    line = fit_line(found, "my clicks.csv", ["--user", "who"])
-    assert line == (
-        "accord fit 'my clicks.csv' --out run --model gmf --method deca --user who --set dims=4 --set l2=0.1 --set c0=10"
+    fixed, best = {"dims": 4, "device": "cpu"}, {"l2": 0.10, "c0": 10.0}
+    found = {"model": "gmf", "method": "deca", "fixed": fixed, "best": best}
+    assert fit_line(found, "my clicks.csv", ["--user", "who"]) == (
+        "accord fit 'my clicks.csv' --out run --model gmf --method deca --user who "
+        "--set dims=4 --set l2=0.1 --set c0=10"
     )
-    assert fit_line({"model": "", "method": "x", "fixed": {"a": 1}, "best": {"a": 2}}, "d").endswith("x --set a=2")
+    found = {"model": "", "method": "x", "fixed": {"a": 1}, "best": {"a": 2}}
+    assert fit_line(found, "d") == "accord fit d --out run --method x --set a=2"
