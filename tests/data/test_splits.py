@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data import Clicks, holdout_mask, load_clicks, three_way
-from accord.data.splits import stratified_mask
+from accord.data.splits import clean_apart, stratified_mask
 from accord.errors import DataError
 
 ROW = st.tuples(st.integers(0, 5), st.integers(0, 20), st.integers(0, 9))
@@ -82,3 +82,116 @@ def test_no_class_is_held_out_first() -> None:
     assert [len(own) for own in each] == [40, 40]
     assert each[0] != each[1]
     assert max(each[0]) > 60
+
+
+# -- how many, exactly ------------------------------------------------------------------------------------
+
+HELD = {
+    0.1: [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1],
+    0.25: [0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3],
+    0.5: [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6],
+    1.0: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
+}
+"""Clicks held out of users with 1, 2, … 12: the nearest whole number, halves rounded down, and never all."""
+
+
+def users_of(sizes: list[int]) -> Clicks:
+    """Users with so many clicks; a later item is clicked earlier."""
+    return clicks_of([(user, item, 99 - item) for user, size in enumerate(sizes) for item in range(size)])
+
+
+def per_user(clicks: Clicks, users: int) -> list[int]:
+    return np.bincount(clicks.users, minlength=users).tolist()
+
+
+@pytest.mark.parametrize("by_time", [True, False])
+@pytest.mark.parametrize("share", HELD)
+def test_how_many_clicks_of_a_user_are_held_out(share: float, by_time: bool) -> None:
+    clicks = users_of(list(range(1, 13)))
+    held = holdout_mask(clicks, share, seed=3, by_time=by_time)
+    assert per_user(clicks.subset(held), 12) == HELD[share]
+    if by_time:  # the latest, which are each user's first items
+        assert all(
+            clicks.items[held & (clicks.users == user)].tolist() == list(range(count))
+            for user, count in enumerate(HELD[share])
+        )
+
+
+def test_eight_to_one_to_one_exactly() -> None:
+    """The validation's tenth of all is a ninth of what the test leaves."""
+    sizes = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 20, 30, 45]
+    parts = three_way(users_of(sizes), (0.1, 0.1), seed=0, by_time=True)
+    each = list(zip(*(per_user(part, len(sizes)) for part in parts), strict=True))
+    assert each == [
+        *((1, 0, 0), (2, 0, 0), (3, 0, 0), (4, 0, 0)),
+        *((4, 1, 0), (4, 1, 1), (5, 1, 1), (6, 1, 1), (7, 1, 1), (8, 1, 1), (9, 1, 1)),
+        *((12, 2, 1), (16, 2, 2), (24, 3, 3), (36, 5, 4)),
+    ]
+    parts = three_way(users_of([20]), (0.25, 0.5), seed=0, by_time=True)
+    assert [len(part) for part in parts] == [5, 5, 10]
+
+
+def test_the_test_is_later_than_the_validation_and_that_later_than_training() -> None:
+    train, valid, test = three_way(users_of([30]), (0.1, 0.2), seed=0, by_time=True)
+    assert test.items.tolist() == list(range(6))
+    assert valid.items.tolist() == [6, 7, 8]
+    assert train.items.tolist() == list(range(9, 30))
+
+
+def test_three_parts_at_random_are_drawn_apart() -> None:
+    """A validation drawn as the test was would hold out what stands beside it."""
+    clicks = users_of([20] * 4)
+    parts = three_way(clicks, (0.1, 0.1), seed=5, by_time=False)
+    in_test = holdout_mask(clicks, 0.1, seed=5, by_time=False)
+    assert parts[2].keys.tolist() == clicks.subset(in_test).keys.tolist()
+    rest = clicks.subset(~in_test)
+    assert parts[1].keys.tolist() == rest.subset(holdout_mask(rest, 1 / 9, seed=6, by_time=False)).keys.tolist()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "share", "held"),
+    [
+        ([10, 10, 10], 0.1, [1, 1, 1]),
+        ([19, 11], 0.1, [2, 1]),
+        ([18, 7, 5], 0.1, [2, 1, 0]),
+        ([4, 4, 12], 0.25, [1, 1, 3]),
+        ([1, 1, 8], 0.5, [0, 0, 4]),
+        ([1, 9], 0.4, [0, 4]),
+        ([2, 2, 5], 0.5, [1, 1, 2]),
+        ([3, 2, 1], 1.0, [2, 1, 0]),
+        ([5, 5], 0.0, [0, 0]),
+    ],
+)
+def test_how_many_of_a_class_are_held_out(sizes: list[int], share: float, held: list[int]) -> None:
+    """Whole parts first; the rest goes where most is lacking; the only example of a class stays."""
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    for seed in range(3):
+        mask = stratified_mask(labels, share, seed=seed)
+        assert np.bincount(labels[mask], minlength=len(sizes)).tolist() == held
+
+
+def test_of_two_classes_that_lack_as_much_chance_decides() -> None:
+    labels = np.repeat([0, 1], 15)
+    counts = {tuple(np.bincount(labels[stratified_mask(labels, 0.1, seed=seed)])) for seed in range(12)}
+    assert counts == {(1, 2), (2, 1)}
+
+
+@pytest.mark.parametrize(
+    ("count", "taken"), [(0, 0), (9, 0), (10, 1), (25, 2), (9_999, 999), (10_000, 1000), (20_000, 1000)]
+)
+def test_clean_examples_are_a_tenth_and_a_thousand_at_most(count: int, taken: int) -> None:
+    clean, rest = clean_apart(count, seed=0)
+    assert len(clean) == taken
+    assert np.array_equal(np.sort(np.concatenate([clean, rest])), np.arange(count))
+    assert (np.diff(rest) > 0).all()
+    assert taken < 10 or clean.max() > count // 2  # from all over
+
+
+def test_the_same_seed_holds_out_the_same_rows_as_ever() -> None:
+    """So that a published number can be computed again; of equal times, chance chooses."""
+    clicks = clicks_of([(user, item, 0) for user in range(3) for item in range(8)])
+    for by_time in (True, False):
+        held = holdout_mask(clicks, 0.25, seed=1, by_time=by_time)
+        assert np.flatnonzero(held).tolist() == [0, 1, 11, 15, 18, 20]
+    assert np.flatnonzero(stratified_mask(np.arange(24) % 3, 0.25, seed=1)).tolist() == [1, 5, 6, 7, 14, 21]
+    assert clean_apart(30, seed=1)[0].tolist() == [9, 21, 3]

@@ -36,3 +36,43 @@ def test_kinds_are_judged_against_the_clean_alone() -> None:
 def test_one_sided_truth_is_refused() -> None:
     with pytest.raises(DataError, match="Every click of the truth is clean"):
         detection_metrics(np.array([0.1, 0.2]), np.array([False, False]))
+
+
+def test_one_sided_truth_is_called_by_its_side() -> None:
+    with pytest.raises(DataError, match="Every label of the truth is noise; detection needs labels of both kinds"):
+        detection_metrics(np.array([0.1, 0.2]), np.array([True, True]), "label")
+
+
+def test_average_precision_by_hand() -> None:
+    """Wrong ones at ranks 1 and 3 of four, the lowest quality first: (1/1 + 2/3) / 2; the AUC is 3 pairs of 4."""
+    found = detection_metrics(np.array([0.1, 0.2, 0.3, 0.9]), np.array([1, 0, 1, 0]))
+    assert found == {"roc_auc": 0.75, "average_precision": pytest.approx(5 / 6)}
+
+
+@pytest.mark.parametrize(
+    ("flagged", "noise", "expected"),
+    [
+        ([1, 0, 0, 0], [1, 0, 0, 0], (1.0, 1.0, 0.25)),
+        ([0, 0, 0, 0], [1, 0, 0, 0], (0.0, 0.0, 0.0)),
+        ([1, 1, 1, 0], [0, 0, 0, 0], (0.0, 0.0, 0.75)),
+        ([1, 1, 1, 1], [1, 1, 1, 0], (0.75, 1.0, 1.0)),
+        ([0, 1, 0, 0], [1, 1, 1, 0], (1.0, 1 / 3, 0.25)),
+        ([2, 0, 0, 0], [1, 0, 0, 0], (1.0, 1.0, 0.25)),
+    ],
+)
+def test_flags_by_hand(flagged: list[int], noise: list[int], expected: tuple[float, ...]) -> None:
+    """Of what is flagged, of what is wrong, and of all; whatever is counted with."""
+    assert flag_metrics(flagged, noise) == dict(  # pyright: ignore[reportArgumentType]
+        zip(("precision", "recall", "flagged"), expected, strict=True)
+    )
+
+
+def test_of_one_kind_alone_the_others_do_not_count() -> None:
+    """By kind against the clean: what other noise looks like changes nothing; names stand in order."""
+    kinds = np.array(["clean", "b", "clean", "a", "b"])
+    for quality_of_a in (0.0, 1.0):
+        found = detection_by_kind(np.array([0.5, 0.4, 0.7, quality_of_a, 0.6]), kinds, "clean")
+        assert list(found) == ["all", "a", "b"]
+        assert found["b"] == 0.75
+        assert found["a"] == (1.0 if quality_of_a == 0 else 0.0)
+        assert found["all"] == pytest.approx((2 * 0.75 + found["a"]) / 3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from accord.data.interactions import Interactions
 from accord.evaluation import METRICS, RankingTask, mean_metrics, ranking, stacked_means
-from accord.evaluation.ranking import ranking_metrics
+from accord.evaluation.ranking import ranking_metrics, stacked_metrics
 
 
 def of_one_order(order: list[int], relevant: set[int], k: int) -> dict[str, float]:
@@ -145,3 +145,103 @@ def test_settled_users_count_by_their_own_scorer_whatever_the_model(apart: list[
     both = stacked_means(lambda users: torch.stack([model[users], -model[users]]), task, [3], 2)
     assert both["ndcg@3"][0].item() == pytest.approx(wanted["ndcg@3"], abs=1e-6)
     assert len(task.users) == 5 - sum(apart)
+
+
+LEVELS = [math.nan, -math.inf, -1.0, 0.0, 0.5, 0.5, 2.0, math.inf]
+
+
+def of_one_user(scores: list[float], relevant: set[int], seen: set[int], lost: int, k: int) -> dict[str, float]:
+    """By every order of the tied, where nothing that is masked, no number or -∞ can be found.
+
+    A score that is no number stands before all others; ``lost`` relevant items are outside the catalogue.
+    """
+    out = {i for i, score in enumerate(scores) if i in seen or score == -math.inf}
+    wrong = {i for i, score in enumerate(scores) if math.isnan(score) and i not in seen}
+    open_items = [i for i in range(len(scores)) if i not in out | wrong]
+    groups = [[i for i in open_items if scores[i] == level] for level in sorted({scores[i] for i in open_items})]
+    total, values = len(relevant) + lost, []
+    for parts in itertools.product(*(itertools.permutations(group) for group in reversed(groups))):
+        order = [-1] * len(wrong) + list(itertools.chain(*parts))
+        hits = [item in relevant for item in order[:k]]
+        first = next((r for r, hit in enumerate(hits) if hit), None)
+        ideal = sum(1 / math.log2(r + 2) for r in range(min(k, total)))
+        gain = sum(hit / math.log2(r + 2) for r, hit in enumerate(hits))
+        rank = 0.0 if first is None else 1 / (first + 1)
+        values.append([gain / ideal, sum(hits) / total, sum(hits) / k, float(any(hits)), rank])
+    return dict(zip(METRICS, np.mean(values, 0).tolist(), strict=True))
+
+
+@given(st.integers(0, 2**20))
+@settings(max_examples=60, deadline=None)
+def test_every_metric_of_every_user_by_brute_force(seed: int) -> None:
+    """Users apart, several cut-offs and models at once: with ties, masked items, lost items and broken scores."""
+    rng = np.random.default_rng(seed)
+    n_users, n_items, runs, ks = 4, 6, 2, [1, 3, 6, 9]
+    scores = rng.choice(LEVELS, (runs, n_users, n_items))
+    seen, relevant = rng.random((2, n_users, n_items)) < 0.3
+    lost = rng.integers(0, 3, n_users) * (rng.random() < 0.5)
+    train = Interactions.from_pairs(*np.nonzero(seen), n_users, n_items)
+    pairs = np.array(np.nonzero(relevant)).repeat(rng.integers(1, 3), 1)  # repeats count once
+    task = RankingTask.from_pairs(*pairs, [train], missed=lost if lost.any() else None)
+    assert task.users.tolist() == [u for u in range(n_users) if relevant[u].any() or lost[u]]
+    if not len(task.users):
+        return
+    tensor = torch.from_numpy(scores).float()
+    found = stacked_metrics(lambda users: tensor[:, users].clone(), task, ks, runs)
+    assert set(found) == {f"{name}@{k}" for name in METRICS for k in ks}
+    for run, (place, user), k in itertools.product(range(runs), enumerate(task.users.tolist()), ks):
+        own = [set(np.flatnonzero(each[user]).tolist()) for each in (relevant, seen)]
+        expected = of_one_user(scores[run, user].tolist(), *own, int(lost[user]), k)
+        for name, value in expected.items():
+            assert found[f"{name}@{k}"][run, place].item() == pytest.approx(value, abs=1e-5), (name, k)
+
+
+def test_a_list_by_hand() -> None:
+    """Items 0 to 4 by falling score; 0 is seen; 1, 3 and one outside the catalogue are relevant."""
+    train = Interactions.from_pairs(np.array([0]), np.array([0]), 1, 5)
+    task = RankingTask.from_pairs(np.array([0, 0]), np.array([1, 3]), [train], missed=np.array([1]))
+    found = mean_metrics(lambda users: torch.tensor([[5.0, 4, 3, 2, 1]]), task, [1, 3])
+    half = 1 / math.log2(3)
+    assert found == pytest.approx(
+        {
+            **{"ndcg@1": 1.0, "recall@1": 1 / 3, "precision@1": 1.0, "hit@1": 1.0, "mrr@1": 1.0},
+            **{"ndcg@3": 1.5 / (1.5 + half), "recall@3": 2 / 3, "precision@3": 2 / 3, "hit@3": 1.0, "mrr@3": 1.0},
+        }
+    )
+
+
+def test_everything_that_was_seen_is_left_out() -> None:
+    """Of the training, and of the validation besides."""
+    train, valid = (Interactions.from_pairs(np.array([0]), np.array([item]), 1, 4) for item in (0, 1))
+    scores = torch.tensor([[9.0, 8, 7, 6]])
+    for seen, rank in (([train], 2), ([train, valid], 1)):
+        task = RankingTask.from_pairs(np.array([0]), np.array([2]), seen)
+        assert mean_metrics(lambda users: scores.clone(), task, [4])["mrr@4"] == pytest.approx(1 / rank)
+
+
+def test_users_are_drawn_as_ever_and_only_where_there_are_more() -> None:
+    """A seed draws the same users, in order, so that an epoch once chosen is chosen again."""
+    train = Interactions.from_pairs(np.arange(9), np.zeros(9, int), 9, 3)
+    given_pairs = np.arange(9), np.ones(9, int), [train]
+    few = RankingTask.from_pairs(*given_pairs, max_users=3, seed=1)
+    assert few.users.tolist() == [3, 5, 7]
+    assert RankingTask.from_pairs(*given_pairs, max_users=9).users.tolist() == list(range(9))
+    assert len(RankingTask.from_pairs(*given_pairs, max_users=8).users) == 8
+
+
+def test_means_count_every_user_once() -> None:
+    """Users of blocks and settled ones alike; where all are settled, the model does not matter."""
+    train = Interactions.from_pairs(np.zeros(0, int), np.zeros(0, int), 3, 4)
+    task = RankingTask.from_pairs(np.arange(3), np.array([0, 1, 2]), [train])
+    first = torch.tensor([[4.0, 3, 2, 1]]).repeat(3, 1)  # the ranks of what is relevant: 1, 2, 3
+    assert mean_metrics(lambda users: first[users], task, [4])["mrr@4"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+    half = task.with_settled(torch.tensor([True, False, True]), lambda users: first[users])
+    assert half.users.tolist() == [1]
+    last = first.flip(1)
+    found = mean_metrics(lambda users: last[users], half, [4])["mrr@4"]
+    assert found == pytest.approx((1 + 1 / 3 + 1 / 3) / 3)  # the second user's is at rank 3
+    every = task.with_settled(torch.ones(3, dtype=torch.bool), lambda users: first[users])
+    stacked = stacked_means(lambda users: torch.zeros(2, len(users), 4), every, [4], 2)["mrr@4"]
+    assert stacked.tolist() == pytest.approx([(1 + 1 / 2 + 1 / 3) / 3] * 2)
+    nobody = task.with_settled(torch.zeros(3, dtype=torch.bool), lambda users: first[users])
+    assert nobody.settled is None
