@@ -96,7 +96,9 @@ def encode(
 
     In a column ``from_text``, such as of a CSV file, which knows strings alone, integers are recognised.
     """
-    if pa.types.is_floating(column.type):
+    if pa.types.is_dictionary(column.type):
+        column = _without_unused_categories(column)
+    if pa.types.is_floating(_value_type(column.type)):
         column = _whole_numbers(column, kind, place, name)
     if not _can_be_ids(column.type):
         raise DataError(
@@ -123,8 +125,35 @@ def encode(
     return np.asarray(encoded.indices, dtype=np.int32), Ids(values, kind)
 
 
+def _without_unused_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A dictionary column over the values its rows use alone, each once, in order of first appearance.
+
+    Categories that no row uses (of a filtered pandas frame, a polars Enum) would be ids without a click.
+    """
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if not chunks or not _can_be_ids(column.type):
+        return column
+    own = [pc.dictionary_encode(chunk.indices) for chunk in chunks]
+    used = [_dictionary(chunk).take(codes.dictionary) for chunk, codes in zip(chunks, own, strict=True)]
+    shared = pc.dictionary_encode(pa.chunked_array(used))  # the same value may stand in several dictionaries
+    codes = [of.indices.take(codes.indices) for of, codes in zip(shared.chunks, own, strict=True)]
+    values = shared.chunk(0).dictionary
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(each, values) for each in codes])
+
+
+def _dictionary(chunk: pa.DictionaryArray) -> pa.Array:
+    """The values of a dictionary array; Arrow takes none out of views, which polars hands over."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    values = chunk.dictionary
+    return pc.cast(values, views.get(values.type, values.type))
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def _can_be_ids(kind: pa.DataType) -> bool:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    inner = _value_type(kind)
     if isinstance(inner, pa.BaseExtensionType):
         return False
     return not pa.types.is_nested(inner) and not pa.types.is_dictionary(inner)
@@ -141,6 +170,8 @@ def _refuse_missing(codes: pa.Array, kind: str, place: str, name: str) -> None:
 
 
 def _whole_numbers(column: pa.ChunkedArray, kind: str, place: str, name: str) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
     missing = pc.is_null(column, nan_is_null=True)
     if pc.any(missing).as_py():
         _refuse_missing(pc.if_else(missing, None, 0).combine_chunks(), kind, place, name)
