@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accord.data.image_sets import IMAGE_SETS
+from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.errors import SettingError
 from accord.estimators import fitting
 from accord.methods import CLASSIFIER_METHODS, METHODS

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data.catalogue import DataSet, Protocol
 from accord.data.clicks import load_clicks, match_pairs, pair_keys
+from accord.data.datasets.catalogue import DataSet, Protocol
 from accord.data.reading import open_table
 from accord.data.splits import three_way
 from accord.errors import DataError, SettingError
