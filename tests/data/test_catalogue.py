@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from accord import Recommender
+from accord.data import reading
 from accord.data.datasets.benchmarks import Benchmark, load_benchmark
 from accord.data.datasets.catalogue import DATA_SETS, DataSet, find_data_set
 from accord.data.datasets.entries import DataFile
@@ -72,6 +73,24 @@ def test_ratings_reach_neither_the_epoch_nor_the_weights(
     assert torch.equal(first, second)
     kept = [{name: phase["epoch"] for name, phase in f.metrics_["validation"].items()} for f in fits]
     assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("protocol", ["fair", "paper"])
+def test_each_file_is_read_once(
+    protocol: str, made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    kept = reading.TextFile.read
+    monkeypatch.setattr(
+        reading.TextFile, "read", lambda file, *names: (read.append(file.path.name), kept(file, *names))[1]
+    )
+    if protocol == "fair":
+        entry = write_raw(tmp_path / "ml-100k" / "ml-100k.inter", made, np.where(made.kinds == 0, 5, 2))
+    else:
+        texts = {f"electronics_5.{part}": "1\t10\t5\n2\t11\t2\n" for part in ("train", "valid", "test.x")}
+        entry = split_entry(tmp_path, {f"{name}.rating": text for name, text in texts.items()})
+    load_benchmark(entry, protocol, tmp_path)  # pyright: ignore[reportArgumentType]
+    assert sorted(read) == sorted(file.name for file in entry.files)
 
 
 def split_entry(root: Path, files: dict[str, str]) -> DataSet:

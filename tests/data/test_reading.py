@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data import load_clicks, reading
+from accord.data.clicks import match_pairs
 from accord.errors import DataError
 
 ROWS = {"user": ["b", "a", "b", "a"], "item": ["x", "y", "z", "y"], "ts": [4, 3, 2, 1]}
@@ -253,3 +254,30 @@ def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path, monkeypatch: py
 def test_text_after_the_header_may_be_of_another_encoding_where_nobody_asks(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_bytes("user,item,title\na,x,ä\n".encode("latin-1"))
     assert pairs(tmp_path / "log.csv") == {("a", "x")}
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_what_was_read_of_a_file_stands_for_the_file(name: str, tmp_path: Path) -> None:
+    """Numbers are recognised in what was text, and in messages the file keeps its name."""
+    if name == "log.csv":
+        path = write(tmp_path / name, "user,item,note\n7,10,a\n8,11,b\n7,10,c\n")
+    else:
+        path = tmp_path / name
+        pyarrow.parquet.write_table(pa.table({"user": ["7", "8"], "item": ["10", "11"]}), path)
+    table, place = reading.read_table(path)
+    path.unlink()
+    handed_on = reading.read_table(table)
+    assert (handed_on[0] is table, handed_on[1]) == (True, place)
+    assert pairs(table) == ({(7, 10), (8, 11)} if name == "log.csv" else {("7", "10"), ("8", "11")})
+    assert match_pairs(table, *(load_clicks(table).user_ids, load_clicks(table).item_ids)).known.all()
+    with pytest.raises(DataError, match=f"No column 'who' in '.*{name}' for the user"):
+        load_clicks(table, user="who")
+    blank = table.set_column(0, "user", pa.array([None] * len(table), pa.string()))
+    with pytest.raises(DataError, match=f"missing user ids in column 'user' of '.*{name}'"):
+        load_clicks(blank)
+
+
+def test_a_parquet_file_does_not_say_of_itself_that_it_was_text(tmp_path: Path) -> None:
+    table = pa.table({"user": ["7"], "item": ["10"]}).replace_schema_metadata({reading.TEXT_KEY: ""})
+    pyarrow.parquet.write_table(table, tmp_path / "log.parquet")
+    assert pairs(tmp_path / "log.parquet") == {("7", "10")}

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from accord.data.ids import Ids, encode
-from accord.data.reading import Columns, begun, choose_columns, is_text_file, open_table, read_log
+from accord.data.reading import Columns, begun, choose_columns, is_text, name_of, read_log, read_table
 from accord.errors import DataError
 
 pc: Any = pyarrow.compute
@@ -80,15 +80,14 @@ def load_clicks(
     ``known`` is a table of pairs whose ids are given row numbers too, though they may have no click.
     """
     table, columns = read_log(source, user=user, item=item, time=time)
-    place = open_table_name(source)
-    text = is_text_file(source)
+    place, text = name_of(source), is_text(source)
     user_codes, user_ids = encode(table[columns.user], "user", place, columns.user, from_text=text)
     item_codes, item_ids = encode(table[columns.item], "item", place, columns.item, from_text=text)
     times, time_type = (None, None) if columns.time is None else _times(table[columns.time], place, columns.time)
     del table
     if known is not None:
         others, names = read_log(known, like=columns)
-        whence = open_table_name(known)
+        whence = name_of(known)
         user_ids = user_ids.extended(encode(others[names.user], "user", whence, names.user)[1].values)
         item_ids = item_ids.extended(encode(others[names.item], "item", whence, names.item)[1].values)
     keys = pair_keys(user_codes, item_codes, len(item_ids))
@@ -104,11 +103,6 @@ def load_clicks(
         columns=columns,
         time_type=time_type,
     )
-
-
-def open_table_name(source: Any) -> str:
-    """How messages call a source."""
-    return f"'{source}'" if isinstance(source, str) or hasattr(source, "__fspath__") else "the table"
 
 
 def _merge(keys: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
@@ -198,9 +192,7 @@ def match_pairs(
     item: str | None = None,
 ) -> MatchedPairs:
     """Find the pairs of a file or table among known ids; its columns may be called as those of a log were."""
-    table, place = open_table(source)
-    if not isinstance(table, pa.Table):
-        table = table.read()
+    table, place = read_table(source)
     if table.num_rows == 0:
         raise DataError(f"{begun(place)} holds no rows.")
     columns = choose_columns(table.column_names, place, user=user, item=item, like=like)

@@ -29,6 +29,8 @@ HEAD = 1 << 16
 BLOCK = 1 << 22
 """Bytes of a text file that are parsed at a time; no row may be longer."""
 NAMES_SHOWN = 20
+NAME_KEY, TEXT_KEY = b"accord.source", b"accord.text"
+"""Metadata of a table that was read from a file."""
 OFFSET = 4
 """Bytes of a place in memory."""
 
@@ -64,7 +66,7 @@ def open_table(source: Any) -> tuple[Any, str]:
         path = Path(source)
         return _open_file(path), f"'{path}'"
     if isinstance(source, pa.Table):
-        return source, "the table"
+        return source, name_of(source)
     if hasattr(source, "tocoo"):
         return _from_sparse(source), "the matrix"
     try:
@@ -76,15 +78,32 @@ def open_table(source: Any) -> tuple[Any, str]:
         ) from error
 
 
-def is_text_file(source: Any) -> bool:
-    """Whether all that a source holds is text."""
+def read_table(source: Any) -> tuple[pa.Table, str]:
+    """All columns of a file or of a table held in memory, and the words that name it in messages.
+
+    What was read of a file can be handed on in its stead: the table knows its name, and whether all was text.
+    """
+    table, place = open_table(source)
+    return (table.read() if isinstance(table, TextFile) else table), place
+
+
+def name_of(source: Any) -> str:
+    """The words that name a source in messages."""
+    if isinstance(source, pa.Table):
+        return (source.schema.metadata or {}).get(NAME_KEY, b"the table").decode()
+    return f"'{source}'" if isinstance(source, str | os.PathLike) else "the table"
+
+
+def is_text(source: Any) -> bool:
+    """Whether all that a source holds is text: a file of text, or what was read of one."""
+    if isinstance(source, pa.Table):
+        return TEXT_KEY in (source.schema.metadata or {})
     return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in SEPARATORS
 
 
-def read_table(source: Any) -> tuple[pa.Table, str]:
-    """All columns of a file or of a table held in memory, and the words that name it in messages."""
-    table, place = open_table(source)
-    return (table.read() if isinstance(table, TextFile) else table), place
+def _from_file(table: pa.Table, path: Path, *, text: bool) -> pa.Table:
+    """A table that knows which file it was read from."""
+    return table.replace_schema_metadata({NAME_KEY: f"'{path}'", **({TEXT_KEY: ""} if text else {})})
 
 
 def _materialise(table: Any, names: list[str], place: str) -> pa.Table:
@@ -125,7 +144,7 @@ class TextFile:
         try:
             quoted = _holds_quotes(self.path)
             with _WholeLineEnds(self.path) if quoted else nullcontext(self.path) as source:
-                return pyarrow.csv.read_csv(
+                table = pyarrow.csv.read_csv(
                     source,
                     read_options=pyarrow.csv.ReadOptions(
                         column_names=self.column_names,
@@ -142,6 +161,7 @@ class TextFile:
             if "straddl" in reason:
                 reason = f"a row has more than {BLOCK >> 10} KiB, or a quote that is never closed"
             raise DataError(f"'{self.path}' cannot be read as text with columns: {reason}.") from error
+        return _from_file(table, self.path, text=True)
 
 
 class _WholeLineEnds(io.FileIO):
@@ -179,7 +199,7 @@ def _open_file(path: Path) -> pa.Table | TextFile:
         raise DataError(f"'{path}' is empty; give a log with at least a few clicks.")
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return read_parquet_file(path)
+        return _from_file(read_parquet_file(path), path, text=False)
     if suffix not in SEPARATORS:
         raise DataError(f"'{path}' has a name accord does not know; give {READABLE}.")
     if head.startswith(PARQUET_MAGIC) or b"\0" in head:

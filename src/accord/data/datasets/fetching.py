@@ -145,6 +145,8 @@ def _download(address: str, checksum: str | None, place: Path, tick: Tick) -> Pa
         with open(output, "wb") as file:
             progress = _Progress(file, tick)
             pooch.HTTPDownloader(progress, BLOCK, timeout=TIMEOUT, headers=PLAIN)(url, progress, store)  # pyright: ignore
+        if progress.done < progress.total:  # which older versions of urllib3 take for the end
+            raise requests.ConnectionError(f"after {progress.done} of {progress.total} bytes")
 
     pooch.get_logger().setLevel("ERROR")  # the command line does the talking
     name = "archive.part"
