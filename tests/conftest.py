@@ -1,4 +1,4 @@
-"""What the tests share: a small world with known truth, a trained recommender, and the research data."""
+"""What the tests share: a small simulation with known truth, a trained recommender, and the research data."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from accord.data.benchmarks import Benchmark, load_benchmark
-from accord.data.catalogue import DATA_SETS, DataFile, DataSet
+from accord.data.datasets.benchmarks import Benchmark, load_benchmark
+from accord.data.datasets.catalogue import DATA_SETS, DataFile, DataSet
 from accord.errors import DataError, SettingError
 
 RATINGS = [1, 2, 3, 4, 5, 3, 4, 5, 5]

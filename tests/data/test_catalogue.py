@@ -1,11 +1,7 @@
-"""Data sets by name: verified files, fetching that resumes, and protocols that keep their parts apart."""
+"""Data sets by name: verified files, and protocols that keep their parts apart."""
 
 from __future__ import annotations
 
-import hashlib
-import http.server
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +10,10 @@ import pytest
 import torch
 
 from accord import Recommender
-from accord.data.benchmarks import Benchmark, load_benchmark
-from accord.data.catalogue import DATA_SETS, DataFile, DataSet, find_data_set
-from accord.data.fetching import fetch
+from accord.data import reading
+from accord.data.datasets.benchmarks import Benchmark, load_benchmark
+from accord.data.datasets.catalogue import DATA_SETS, DataSet, find_data_set
+from accord.data.datasets.entries import DataFile
 from accord.data.simulator import Simulation
 from accord.errors import DataError, SettingError
 
@@ -30,7 +27,7 @@ def write_raw(path: Path, made: Simulation, ratings: np.ndarray) -> DataSet:
     lines = [f"{user}\t{item}\t{rating}\t{ts}" for user, item, rating, ts in rows]
     path.write_text("user_id:token\titem_id:token\trating:float\ttimestamp:float\n" + "\n".join(lines) + "\n")
     entry = DATA_SETS["movielens-100k"]
-    files = (replace(entry.files[0], sha256=None),)
+    files = (replace(entry.files[0], checksum=None),)
     return replace(entry, files=files, users=len(np.unique(made.users)), interactions=len(made.users))
 
 
@@ -78,6 +75,24 @@ def test_ratings_reach_neither_the_epoch_nor_the_weights(
     assert kept[0] == kept[1]
 
 
+@pytest.mark.parametrize("protocol", ["fair", "paper"])
+def test_each_file_is_read_once(
+    protocol: str, made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    kept = reading.TextFile.read
+    monkeypatch.setattr(
+        reading.TextFile, "read", lambda file, *names: (read.append(file.path.name), kept(file, *names))[1]
+    )
+    if protocol == "fair":
+        entry = write_raw(tmp_path / "ml-100k" / "ml-100k.inter", made, np.where(made.kinds == 0, 5, 2))
+    else:
+        texts = {f"electronics_5.{part}": "1\t10\t5\n2\t11\t2\n" for part in ("train", "valid", "test.x")}
+        entry = split_entry(tmp_path, {f"{name}.rating": text for name, text in texts.items()})
+    load_benchmark(entry, protocol, tmp_path)  # pyright: ignore[reportArgumentType]
+    assert sorted(read) == sorted(file.name for file in entry.files)
+
+
 def split_entry(root: Path, files: dict[str, str]) -> DataSet:
     (root / "shop").mkdir(parents=True)
     for name, text in files.items():
@@ -110,69 +125,6 @@ def test_what_is_missing_is_said_with_its_place(tmp_path: Path) -> None:
         find_data_set("electronics").require(tmp_path)
     with pytest.raises(SettingError, match="did you mean 'modcloth'"):
         find_data_set("modclth")
-
-
-class Origin(http.server.BaseHTTPRequestHandler):
-    """Serves one file and understands ranges."""
-
-    body = bytes(range(256)) * 50
-    asked: list[str | None] = []  # noqa: RUF012
-
-    def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        Origin.asked.append(wanted)
-        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
-        self.send_response(206 if wanted else 200)
-        self.send_header("Content-Length", str(len(self.body) - start))
-        self.end_headers()
-        self.wfile.write(self.body[start:])
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def origin() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    Origin.asked.clear()
-    yield f"http://127.0.0.1:{server.server_port}/file"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def served(address: str, sha: str, monkeypatch: pytest.MonkeyPatch) -> DataSet:
-    monkeypatch.setattr(DataFile, "fetchable", True)
-    return replace(DATA_SETS["modcloth"], files=(DataFile("log.tsv", address, sha),))
-
-
-def test_fetching_resumes_and_verifies(origin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = served(origin, hashlib.sha256(Origin.body).hexdigest(), monkeypatch)
-    (tmp_path / "modcloth").mkdir()
-    (tmp_path / "modcloth" / "log.tsv.part").write_bytes(Origin.body[:1000])
-    seen: list[int] = []
-    assert fetch(entry, tmp_path, lambda done, total: seen.append(done)) == []
-    assert Origin.asked == ["bytes=1000-"]
-    assert (tmp_path / "modcloth" / "log.tsv").read_bytes() == Origin.body
-    assert seen[-1] == len(Origin.body)
-    assert fetch(entry, tmp_path) == []
-    assert len(Origin.asked) == 1  # nothing is fetched twice
-
-
-def test_a_wrong_file_is_refused(origin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = served(origin, "0" * 64, monkeypatch)
-    with pytest.raises(DataError, match="not the expected file"):
-        fetch(entry, tmp_path)
-    assert list((tmp_path / "modcloth").iterdir()) == []
-
-
-def test_an_origin_out_of_reach_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = served("http://127.0.0.1:9/none", "0" * 64, monkeypatch)
-    with pytest.raises(DataError, match="cannot be reached"):
-        fetch(entry, tmp_path / "data")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.data

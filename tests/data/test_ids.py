@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.data import load_clicks
 from accord.data.ids import Ids, encode
 from accord.errors import DataError, UnknownIdError
 
@@ -51,3 +57,69 @@ def test_integers_of_more_than_64_bits_are_refused_in_a_sentence() -> None:
     ids = encode(pa.chunked_array([pa.array([1, 2])]), "user", "log", "user")[1]
     with pytest.raises(DataError, match="more than 64 bits"):
         ids.find([2**70])
+
+
+USED = ["c", "a", "c", "b", "a"]
+CATEGORIES = ["z", "a", "y", "b", "c"]
+"""Neither in the order of USED, nor all used."""
+
+
+def categorical_columns() -> dict[str, Any]:
+    text = pa.array(USED).dictionary_encode()
+    return {
+        "pandas": pa.chunked_array([pa.array(pd.Categorical(USED, categories=CATEGORIES))]),
+        "polars Enum": pa.table(pl.DataFrame({"c": pl.Series(USED, dtype=pl.Enum(CATEGORIES))}))["c"],
+        "a slice": pa.chunked_array([pa.array(["x", *USED, "y"]).dictionary_encode()[1:6]]),
+        "a value twice": pa.chunked_array([pa.DictionaryArray.from_arrays([3, 0, 1, 2, 0], ["a", "c", "b", "c"])]),
+        "dictionaries apart": pa.chunked_array(
+            [text[:2], text[:0], pa.DictionaryArray.from_arrays(pa.array([0, 2, 1], pa.int32()), ["c", "a", "b"])]
+        ),
+    }
+
+
+@pytest.mark.parametrize("form", sorted(categorical_columns()))
+def test_categories_are_encoded_as_the_strings_they_stand_for(form: str) -> None:
+    """Only ids that a row uses, in order of first appearance."""
+    codes, ids = encode(categorical_columns()[form], "user", "the table", "user")
+    plain_codes, plain_ids = encode(pa.chunked_array([USED]), "user", "the table", "user")
+    assert codes.tolist() == plain_codes.tolist() == [0, 1, 0, 2, 1]
+    assert ids.values.equals(plain_ids.values)
+
+
+def test_categories_of_numbers_are_encoded_as_the_numbers() -> None:
+    whole = pa.chunked_array([pa.array(pd.Categorical([5, 3, 5], categories=[3, 4, 5]))])
+    codes, ids = encode(whole, "user", "the table", "user")
+    assert (codes.tolist(), ids.values.to_pylist()) == ([0, 1, 0], [5, 3])
+    floats = pa.chunked_array([pa.array(pd.Categorical([5.0, 3.0, 5.0], categories=[3.0, 4.5, 5.0]))])
+    codes, ids = encode(floats, "user", "the table", "user")
+    assert (codes.tolist(), ids.values.to_pylist()) == ([0, 1, 0], [5, 3])
+
+
+@pytest.mark.parametrize("where", ["indices", "dictionary"])
+def test_a_missing_category_is_named_by_its_row(where: str) -> None:
+    missing = {
+        "indices": pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["a", "b"])),
+        "dictionary": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["a", "b", None])),
+    }
+    with pytest.raises(DataError, match="1 missing user id in column 'user' .* data row 3"):
+        encode(pa.chunked_array([missing[where]]), "user", "the table", "user")
+    unused = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), pa.array(["a", "b", None, ""]))
+    assert len(encode(pa.chunked_array([unused]), "user", "the table", "user")[1]) == 2
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_filtered_categorical_log_is_the_log_as_strings(known: bool) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "user": [f"u{k}" for k in rng.integers(0, 40, 500)],
+            "item": [f"{'old' if k < 15 else 'new'}{k}" for k in rng.integers(0, 30, 500)],
+        }
+    ).astype("category")
+    log, more = frame[frame["item"].str.startswith("new")], frame[:50]
+    clicks = load_clicks(log, known=more if known else None)
+    plain = load_clicks(log.astype(str), known=more.astype(str) if known else None)
+    assert clicks.user_ids.values.equals(plain.user_ids.values)
+    assert clicks.item_ids.values.equals(plain.item_ids.values)
+    assert np.array_equal(clicks.keys, plain.keys)
+    assert np.array_equal(clicks.counts, plain.counts)

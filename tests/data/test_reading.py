@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -12,8 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from accord.data import load_clicks
+from accord.data import load_clicks, reading
+from accord.data.clicks import match_pairs
 from accord.errors import DataError
 
 ROWS = {"user": ["b", "a", "b", "a"], "item": ["x", "y", "z", "y"], "ts": [4, 3, 2, 1]}
@@ -181,3 +187,97 @@ def test_ids_of_odd_types_are_refused_with_advice() -> None:
     hashes = pa.array([2**63 + 1, 2**63 + 2], pa.uint64())
     with pytest.raises(DataError, match="turn it into strings"):
         load_clicks(pa.table({"user": hashes, "item": ["x", "y"]}))
+
+
+CELLS = st.text(st.sampled_from('ab,"\t \r\né'), max_size=12)
+"""Cells that a writer has to quote, and what stands in them beside."""
+
+
+@settings(deadline=None)
+@given(
+    header=st.lists(CELLS, min_size=3, max_size=3),
+    rows=st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=20),
+    form=st.sampled_from([("\n", csv.QUOTE_ALL), ("\r\n", csv.QUOTE_ALL), ("\r\n", csv.QUOTE_MINIMAL)]),
+    suffix=st.sampled_from([".csv", ".tsv"]),
+    more=st.integers(0, 200),
+)
+def test_quoted_cells_are_read_as_pythons_csv_module_reads_them(
+    header: list[str], rows: list[list[str]], form: tuple[str, Any], suffix: str, more: int
+) -> None:
+    """Wherever a block ends."""
+    names = [f"c{k}{cell}".strip() for k, cell in enumerate(header)]
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"log{suffix}")
+        (end, quoting), delimiter, sizes = form, reading.SEPARATORS[suffix], []
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=quoting)
+            for row in [names, *rows]:
+                writer.writerow(row)
+                sizes.append(file.tell())
+        with path.open(newline="", encoding="utf-8") as file:
+            expected = list(csv.reader(file, delimiter=delimiter))
+        assert expected == [names, *rows]
+        longest = int(np.diff(sizes, prepend=0).max())
+        with patch.object(reading, "BLOCK", longest + 16 + more):
+            table, _ = reading.read_table(path)
+            last = reading.read_log(path, user=names[2], item=names[1], time="")[0]
+    assert table.column_names == names
+    assert [list(row) for row in zip(*(column.to_pylist() for column in table.columns), strict=True)] == rows
+    assert last.column(0).to_pylist() == [row[2] for row in rows]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_quoted_line_ends_of_many_blocks(asked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ids, and of a text that nobody asked for; what looks like a row in it is none."""
+    monkeypatch.setattr(reading, "BLOCK", 1 << 12)
+    text = "good\nnice, but, small"
+    users = [f"u{k}\n{text}" if asked else f"u{k}" for k in range(997)]
+    path = tmp_path / "log.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["user", "the\nitem", "review"])
+        writer.writerows([user, f"i{k % 101}", text * (k % 5)] for k, user in enumerate(users))
+    assert path.stat().st_size > 5 << 12
+    assert pairs(path, item="the\nitem") == {(user, f"i{k % 101}") for k, user in enumerate(users)}
+
+
+def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "BLOCK", 1 << 12)
+    log = write(tmp_path / "log.csv", "user,item\n" + "a,x\n" * 10 + 'a,"x\n' + "a,x\n" * 5000)
+    with pytest.raises(DataError, match="a row has more than 4 KiB, or a quote that is never closed"):
+        load_clicks(log)
+    wide = write(tmp_path / "wide.csv", '"user' + "\nx" * reading.HEAD + '",item\na,x\n')
+    with pytest.raises(DataError, match="first line of more than 64 KiB"):
+        load_clicks(wide)
+
+
+def test_text_after_the_header_may_be_of_another_encoding_where_nobody_asks(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes("user,item,title\na,x,ä\n".encode("latin-1"))
+    assert pairs(tmp_path / "log.csv") == {("a", "x")}
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+def test_what_was_read_of_a_file_stands_for_the_file(name: str, tmp_path: Path) -> None:
+    """Numbers are recognised in what was text, and in messages the file keeps its name."""
+    if name == "log.csv":
+        path = write(tmp_path / name, "user,item,note\n7,10,a\n8,11,b\n7,10,c\n")
+    else:
+        path = tmp_path / name
+        pyarrow.parquet.write_table(pa.table({"user": ["7", "8"], "item": ["10", "11"]}), path)
+    table, place = reading.read_table(path)
+    path.unlink()
+    handed_on = reading.read_table(table)
+    assert (handed_on[0] is table, handed_on[1]) == (True, place)
+    assert pairs(table) == ({(7, 10), (8, 11)} if name == "log.csv" else {("7", "10"), ("8", "11")})
+    assert match_pairs(table, *(load_clicks(table).user_ids, load_clicks(table).item_ids)).known.all()
+    with pytest.raises(DataError, match=f"No column 'who' in '.*{name}' for the user"):
+        load_clicks(table, user="who")
+    blank = table.set_column(0, "user", pa.array([None] * len(table), pa.string()))
+    with pytest.raises(DataError, match=f"missing user ids in column 'user' of '.*{name}'"):
+        load_clicks(blank)
+
+
+def test_a_parquet_file_does_not_say_of_itself_that_it_was_text(tmp_path: Path) -> None:
+    table = pa.table({"user": ["7"], "item": ["10"]}).replace_schema_metadata({reading.TEXT_KEY: ""})
+    pyarrow.parquet.write_table(table, tmp_path / "log.parquet")
+    assert pairs(tmp_path / "log.parquet") == {("7", "10")}

@@ -25,8 +25,8 @@ def made() -> Simulation:
 
 
 def test_every_click_has_its_truth(made: Simulation) -> None:
-    assert (made.world.likes(made.users, made.items) == (made.kinds == GENUINE)).all()
-    assert made.world.likes(made.test_users, made.test_items).all()
+    assert (made.preferences.likes(made.users, made.items) == (made.kinds == GENUINE)).all()
+    assert made.preferences.likes(made.test_users, made.test_items).all()
 
 
 def test_pairs_are_distinct_and_test_pairs_unclicked(made: Simulation) -> None:
@@ -54,7 +54,7 @@ def test_each_kind_has_its_mark(made: Simulation) -> None:
 
 def test_likes_come_at_the_rate_asked_for(made: Simulation) -> None:
     users, items = (grid.ravel() for grid in np.meshgrid(np.arange(400), np.arange(400)))
-    assert made.world.likes(users, items).mean() == pytest.approx(0.15, abs=0.03)
+    assert made.preferences.likes(users, items).mean() == pytest.approx(0.15, abs=0.03)
 
 
 def test_same_seed_same_log(made: Simulation) -> None:

@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from torch import nn
 
 from accord import Classifier
-from accord.data.image_sets import IMAGE_SETS
+from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.data.noise import NoisyLabels, add_noise
 from accord.errors import AccordError, DataError, SettingError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -23,11 +24,10 @@ import torch
 from PIL import Image
 
 from accord import Classifier, Recommender
-from accord.data import fetching, image_fetching
-from accord.data.catalogue import DataFile
 from accord.data.clicks import load_clicks
-from accord.data.image_files import read_cifar_binary, read_idx, read_png_sheets
-from accord.data.image_sets import Package
+from accord.data.datasets import fetching
+from accord.data.datasets.entries import DataFile, Entry, package_of
+from accord.data.datasets.image_files import read_cifar_binary, read_idx, read_png_sheets
 from accord.data.labelled_files import read_image_folder, read_labelled_table
 from accord.errors import AccordError, DataError
 from accord.estimators import run_folder
@@ -231,104 +231,95 @@ def place(tmp_path: Path) -> Path:
     return folder
 
 
+def unpack(archive: Path, wanted: str, place: Path) -> None:
+    """One member, under a name of our own."""
+    file = DataFile("c.bin", "https://here/x", member=wanted)
+    fetching._unpack(archive, lambda name: file if name == wanted else None, place)
+
+
 def test_only_the_wanted_members_of_a_tar_archive_are_written(place: Path, tmp_path: Path) -> None:
-    part = place / "set.tar.gz.part"
+    part = place / "x.part"
     tar_of(part, [*hostile_members(tmp_path), (member("set/c.bin"), b"good")])
-    files = [DataFile("c.bin", "https://here/set.tar.gz", member="set/c.bin")]
-    image_fetching._unpack_origin(part, files, place)
-    assert tree(tmp_path) == {"secret", "data", "data/set", "data/set/c.bin"}
+    unpack(part, "set/c.bin", place)
+    assert tree(tmp_path) == {"secret", "data", "data/set", "data/set/x.part", "data/set/c.bin"}
     assert (place / "c.bin").read_bytes() == b"good"
 
 
 @pytest.mark.parametrize("wanted", ["set/a.bin", "set/b.bin", "set/pipe", "a.bin", ".."])
 def test_links_and_pipes_in_a_tar_archive_are_no_files(wanted: str, place: Path, tmp_path: Path) -> None:
-    part = place / "set.tar.gz.part"
+    part = place / "x.part"
     tar_of(part, hostile_members(tmp_path))
-    with pytest.raises(DataError, match="set.tar.gz.part"):
-        image_fetching._unpack_origin(part, [DataFile("c.bin", "https://here/x", member=wanted)], place)
-    assert tree(tmp_path) == {"secret", "data", "data/set"}
+    unpack(part, wanted, place)
+    assert tree(tmp_path) == {"secret", "data", "data/set", "data/set/x.part"}
 
 
 def test_a_tar_archive_that_unpacks_to_terabytes(place: Path, tmp_path: Path) -> None:
-    part = place / "set.tar.gz.part"
+    part = place / "x.part"
     info = member("set/c.bin")
     info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(2**42)}
     tar_of(part, [(info, b"1\n0\n1\n".ljust(512, b"\0") + b"x" * 512)])
-    with pytest.raises(DataError, match="set.tar.gz.part"):
-        image_fetching._unpack_origin(part, [DataFile("c.bin", "https://here/x", member="set/c.bin")], place)
+    with pytest.raises(DataError, match="c.bin would unpack to more than a gigabyte"):
+        unpack(part, "set/c.bin", place)
     assert sum(path.stat().st_size for path in place.iterdir()) < 1 << 20
 
 
-def test_damaged_tar_archives(place: Path, tmp_path: Path) -> None:
-    part, rng = place / "set.tar.gz.part", np.random.default_rng(0)
-    tar_of(part, [(member("set/c.bin"), rng.bytes(5000))])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_damaged_archives(kind: str, place: Path) -> None:
+    part, rng = place / "x.part", np.random.default_rng(0)
+    if kind == "tar":
+        tar_of(part, [(member("set/c.bin"), rng.bytes(5000))])
+    else:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("set/c.bin", "1\t2\t3\t4\n" * 50 + rng.bytes(300).hex())
     good = part.read_bytes()
     refused = 0
-    for _ in range(300):
+    for _ in range(400):
         bad = bytearray(good[: rng.integers(1, len(good))] if rng.random() < 0.3 else good)
         bad[rng.integers(len(bad))] ^= 1 << int(rng.integers(8))
         part.write_bytes(bad)
         try:
-            image_fetching._unpack_origin(part, [DataFile("c.bin", "https://here/x", member="set/c.bin")], place)
+            unpack(part, "set/c.bin", place)
         except DataError:
             refused += 1
-        assert not part.exists()
+        assert tree(place) <= {"x.part", "c.bin"}
     assert refused > 50
 
 
+@pytest.mark.parametrize("tool", ["npm", "apt"])
 def test_a_package_is_searched_for_its_files_alone(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tool: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-
-    def pack(command: list[str], where: Path) -> None:
+    def pack(command: list[str], where: Path, out: Path | None = None) -> None:
         odd = [(member(name), b"x") for name in ("package/evil", "package/..", "x.tgz", "package/.c.bin.tmp")]
-        tar_of(where / "x.tgz", [*hostile_members(tmp_path), *odd, (member("package/c.bin"), b"good")])
+        tar_of(out or where / "x.tgz", [*hostile_members(tmp_path), *odd, (member("package/c.bin"), b"good")])
+        (where / "x.deb").touch()
 
-    monkeypatch.setattr(image_fetching, "_run", pack)
-    image_fetching._packed(Package("npm", "x", (("c.bin", ""),)), work)
-    assert tree(work) == {"x.tgz", "c.bin"}
-    assert tree(tmp_path) == {"secret", "data", "data/set", "work", "work/x.tgz", "work/c.bin"}
+    monkeypatch.setattr(fetching, "_run", pack)
+    good = hashlib.sha256(b"good").hexdigest()
+    files = package_of(tool, "x", {"c.bin": good})
+    made = Entry(name="set", title="Set", folder="set", terms="", citation="", files=files.files, package=files)
+    assert fetching.fetch(made, place.parent, "package") == f"the {tool} package x"
+    assert tree(tmp_path) == {"secret", "data", "data/set", "data/set/c.bin"}
+    assert (place / "c.bin").read_bytes() == b"good"
 
 
 def test_only_the_wanted_member_of_a_zip_archive_is_written(place: Path, tmp_path: Path) -> None:
-    part = place / "set.inter.part"
+    part = place / "x.part"
     with zipfile.ZipFile(part, "w") as archive:
         for name in ("../evil", "../../evil", str(tmp_path / "evil"), "set/u.data"):
             archive.writestr(name, "1\t2\t3\t4\n")
-    out = fetching._extract(part, "set/u.data")
-    assert tree(tmp_path) == {"secret", "data", "data/set", f"data/set/{out.name}"}
+    unpack(part, "set/u.data", place)
+    assert tree(tmp_path) == {"secret", "data", "data/set", "data/set/x.part", "data/set/c.bin"}
 
 
-def test_a_zip_archive_that_unpacks_to_gigabytes(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zip_archive_that_unpacks_to_gigabytes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetching, "LARGEST", 1 << 20)
-    part = place / "set.inter.part"
+    part = place / "x.part"
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("set/u.data", bytes(50 << 20))
-    with pytest.raises(DataError, match="set/u.data"):
-        fetching._extract(part, "set/u.data")
-    assert tree(tmp_path) == {"secret", "data", "data/set"}
-
-
-def test_damaged_zip_archives(place: Path, tmp_path: Path) -> None:
-    part, rng = place / "set.inter.part", np.random.default_rng(0)
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("set/u.data", "1\t2\t3\t4\n" * 50 + rng.bytes(300).hex())
-    good = part.read_bytes()
-    refused = 0
-    for _ in range(500):
-        bad = bytearray(good[: rng.integers(1, len(good))] if rng.random() < 0.2 else good)
-        bad[rng.integers(len(bad))] ^= 1 << int(rng.integers(8))
-        part.write_bytes(bad)
-        try:
-            fetching._extract(part, "set/u.data")
-        except DataError:
-            refused += 1
-            assert tree(place) <= {"set.inter.raw"}
-    assert refused > 50
+    with pytest.raises(DataError, match="c.bin would unpack"):
+        unpack(part, "set/u.data", place)
+    assert tree(place) == {"x.part"}
 
 
 # -- names that are paths, and text that is markup ---------------------------------------------------------

@@ -28,7 +28,7 @@ from safetensors.numpy import load_file, save_file
 
 from accord import Classifier, Recommender
 from accord.data.clicks import load_clicks
-from accord.data.image_files import read_cifar_binary, read_idx, read_png_sheets
+from accord.data.datasets.image_files import read_cifar_binary, read_idx, read_png_sheets
 from accord.data.labelled_files import read_image_folder, read_labelled_table
 from accord.data.reading import read_table
 from accord.errors import AccordError

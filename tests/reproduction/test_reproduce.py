@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
-from accord.data.image_sets import IMAGE_SETS
+from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.errors import SettingError
 from accord.estimators import fitting
 from accord.methods import CLASSIFIER_METHODS, METHODS

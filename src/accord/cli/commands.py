@@ -15,11 +15,11 @@ from accord.cli.places import nothing_left, quoted, refuse_others
 from accord.cli.searching import run_tuned
 from accord.cli.unfinished import Keeping
 from accord.cli.words import refuse_given
-from accord.data.benchmarks import load_benchmark
-from accord.data.catalogue import DATA_SETS, FOLDER_VARIABLE, DataSet, data_root, find_data_set
-from accord.data.fetching import fetch
-from accord.data.image_fetching import fetch_images
-from accord.data.image_sets import IMAGE_SETS, ImageSet
+from accord.data.datasets.benchmarks import load_benchmark
+from accord.data.datasets.catalogue import DATA_SETS, DataSet, find_data_set
+from accord.data.datasets.entries import FOLDER_VARIABLE, data_root
+from accord.data.datasets.fetching import fetch
+from accord.data.datasets.image_sets import IMAGE_SETS, ImageSet
 from accord.data.simulator import Simulation, SimulatorSettings, simulate
 from accord.errors import DataError, SettingError
 from accord.estimators import Recommender, make_settings
@@ -271,9 +271,8 @@ def run_data_list() -> None:
         images.append([entry.name, entry.size, *numbers, "yes" if entry.at_hand(root) else "no"])
     rows = [["clicks", "users", "items", "clicks", "clean test", "at hand"]]
     for entry in DATA_SETS.values():
-        here = root is not None and not entry.missing(root)
         numbers = [f"{value:,}" for value in (entry.users, entry.items, entry.interactions)]
-        rows.append([entry.name, *numbers, entry.clean, "yes" if here else "no"])
+        rows.append([entry.name, *numbers, entry.clean, "yes" if entry.at_hand(root) else "no"])
     ui.table(rows)
     ui.table(images)
     ui.say(f"Folder: {root or f'none; set {FOLDER_VARIABLE}'}")
@@ -287,8 +286,8 @@ def _show_images(entry: ImageSet) -> None:
     for label in ("terms", "citation"):
         ui.out.print(f"{label}: {getattr(entry, label)}", markup=False)
     ui.out.print(f"classes: {', '.join(entry.classes)}", markup=False)
-    if entry.needs_files:
-        ui.out.print(f"origin: {entry.origin[0].origin.rsplit('/', 1)[0]}", markup=False)
+    if entry.files:
+        ui.out.print(f"origin: {entry.files[0].origin.rsplit('/', 1)[0]}", markup=False)
         if entry.package:
             ui.out.print(f"package: {entry.package.tool} {entry.package.name}", markup=False)
     ui.out.print(f"at hand: {'yes' if entry.at_hand(data_root()) else 'no'}", markup=False)
@@ -307,7 +306,7 @@ def run_data_show(name: str) -> None:
         here = root is not None and entry.path(file.name, root).is_file()
         state = "at hand" if here else f"missing, from {file.origin}"
         ui.out.print(f"  {entry.folder}/{file.name}: {state}", markup=False)
-    if root is not None and not entry.missing(root):
+    if entry.at_hand(root):
         for protocol in ("fair", "paper"):
             sizes = load_benchmark(entry, protocol).sizes
             ui.out.print(f"{protocol}: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items()))
@@ -323,15 +322,8 @@ def run_data_get(name: str, root: Path, way: str) -> None:
         def tick(done: int, total: int | None) -> None:
             progress.update(task, completed=done, total=total, note=f"{done / 1e6:.1f} MB")
 
-        if isinstance(entry, ImageSet):
-            came = fetch_images(entry, root, way, tick)
-            ui.say(f"{entry.title} came from {came}; set {FOLDER_VARIABLE}={root}")
-            return
-        by_hand = fetch(entry, root, tick)
-    if by_hand:
-        wanted = "; ".join(f"{file.name}: {file.origin}" for file in by_hand)
-        raise DataError(f"The rest is not to be fetched; put into '{root / entry.folder}': {wanted}.")
-    ui.say(f"{entry.title} is in {root / entry.folder}; set {FOLDER_VARIABLE}={root}")
+        came = fetch(entry, root, way, tick)
+    ui.say(f"{entry.title} came from {came}; set {FOLDER_VARIABLE}={root}")
 
 
 def run_report(run: Path) -> None:

@@ -15,7 +15,7 @@ from accord.cli import output, ui
 from accord.cli.places import quoted
 from accord.cli.unfinished import Keeping
 from accord.cli.words import refuse_given
-from accord.data.image_sets import IMAGE_SETS
+from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
 from accord.data.noise import NoisyLabels, add_noise, check_kind
 from accord.data.reading import begun, read_table

@@ -53,7 +53,7 @@ def labelled_words(
     data: Path, label: str | None, labels: Path | None, size: int | None, ignore: list[str] | None
 ) -> Words | None:
     """What was typed, where it means labelled data and not a click log."""
-    from accord.data.names import LABELLED_NAMES
+    from accord.data.datasets.names import LABELLED_NAMES
 
     named = str(data) in LABELLED_NAMES and not data.exists()
     if not (named or data.is_dir() or label is not None or labels is not None):

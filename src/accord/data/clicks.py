@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from accord.data.ids import Ids, encode
-from accord.data.reading import Columns, begun, choose_columns, is_text_file, open_table, read_log
+from accord.data.reading import Columns, begun, choose_columns, is_text, name_of, read_log, read_table
 from accord.errors import DataError
 
 pc: Any = pyarrow.compute
@@ -80,15 +80,14 @@ def load_clicks(
     ``known`` is a table of pairs whose ids are given row numbers too, though they may have no click.
     """
     table, columns = read_log(source, user=user, item=item, time=time)
-    place = open_table_name(source)
-    text = is_text_file(source)
-    user_codes, user_ids = encode(table[columns.user], "user", place, columns.user, from_text=text)
-    item_codes, item_ids = encode(table[columns.item], "item", place, columns.item, from_text=text)
-    times, time_type = (None, None) if columns.time is None else _times(table[columns.time], place, columns.time)
+    where, text = name_of(source), is_text(source)
+    user_codes, user_ids = encode(table[columns.user], "user", where, columns.user, from_text=text)
+    item_codes, item_ids = encode(table[columns.item], "item", where, columns.item, from_text=text)
+    times, time_type = (None, None) if columns.time is None else _times(table[columns.time], where, columns.time)
     del table
     if known is not None:
         others, names = read_log(known, like=columns)
-        whence = open_table_name(known)
+        whence = name_of(known)
         user_ids = user_ids.extended(encode(others[names.user], "user", whence, names.user)[1].values)
         item_ids = item_ids.extended(encode(others[names.item], "item", whence, names.item)[1].values)
     keys = pair_keys(user_codes, item_codes, len(item_ids))
@@ -106,11 +105,6 @@ def load_clicks(
     )
 
 
-def open_table_name(source: Any) -> str:
-    """How messages call a source."""
-    return f"'{source}'" if isinstance(source, str) or hasattr(source, "__fspath__") else "the table"
-
-
 def _merge(keys: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     if times is None:
         keys.sort()
@@ -125,10 +119,10 @@ def _merge(keys: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.n
     return keys[first], None if times is None else np.minimum.reduceat(times, first), counts
 
 
-def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, pa.DataType | None]:
+def _times(column: pa.ChunkedArray, where: str, name: str) -> tuple[np.ndarray, pa.DataType | None]:
     kind = column.type
     advice = "give numbers or ISO dates, or leave it out: --time ''."
-    bad = DataError(f"Column '{name}' of {place} cannot be read as times; {advice}")
+    bad = DataError(f"Column '{name}' of {where} cannot be read as times; {advice}")
     try:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             column = pc.if_else(pc.equal(column, ""), None, column)
@@ -137,7 +131,7 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
         if column.null_count:
             row = pc.index(pc.is_null(column), True).as_py() + 1
             raise DataError(
-                f"{column.null_count} missing times in column '{name}' of {place} (the first in data row {row}); "
+                f"{column.null_count} missing times in column '{name}' of {where} (the first in data row {row}); "
                 "drop or fill those rows, or leave the column out: --time ''."
             )
         if pa.types.is_temporal(column.type):
@@ -150,7 +144,7 @@ def _times(column: pa.ChunkedArray, place: str, name: str) -> tuple[np.ndarray, 
         raise bad
     if values.dtype.kind == "f" and np.isnan(values).any():
         raise DataError(
-            f"{int(np.isnan(values).sum())} missing times in column '{name}' of {place}; drop or fill those rows."
+            f"{int(np.isnan(values).sum())} missing times in column '{name}' of {where}; drop or fill those rows."
         )
     return values, None
 
@@ -198,10 +192,8 @@ def match_pairs(
     item: str | None = None,
 ) -> MatchedPairs:
     """Find the pairs of a file or table among known ids; its columns may be called as those of a log were."""
-    table, place = open_table(source)
-    if not isinstance(table, pa.Table):
-        table = table.read()
+    table, where = read_table(source)
     if table.num_rows == 0:
-        raise DataError(f"{begun(place)} holds no rows.")
-    columns = choose_columns(table.column_names, place, user=user, item=item, like=like)
+        raise DataError(f"{begun(where)} holds no rows.")
+    columns = choose_columns(table.column_names, where, user=user, item=item, like=like)
     return MatchedPairs(user_ids.find(table[columns.user]), item_ids.find(table[columns.item]), table, columns)

@@ -90,17 +90,19 @@ def _plain(raw: Any) -> Sequence[Any] | np.ndarray:
 
 
 def encode(
-    column: pa.ChunkedArray, kind: str, place: str, name: str, *, from_text: bool = False
+    column: pa.ChunkedArray, kind: str, where: str, name: str, *, from_text: bool = False
 ) -> tuple[np.ndarray, Ids]:
     """Row numbers of a column, in order of first appearance, and the ids they stand for.
 
     In a column ``from_text``, such as of a CSV file, which knows strings alone, integers are recognised.
     """
-    if pa.types.is_floating(column.type):
-        column = _whole_numbers(column, kind, place, name)
+    if pa.types.is_dictionary(column.type):
+        column = _without_unused_categories(column)
+    if pa.types.is_floating(_value_type(column.type)):
+        column = _whole_numbers(column, kind, where, name)
     if not _can_be_ids(column.type):
         raise DataError(
-            f"Column '{name}' of {place} is of type {column.type}; {kind} ids are strings or integers, so turn it "
+            f"Column '{name}' of {where} is of type {column.type}; {kind} ids are strings or integers, so turn it "
             "into strings."
         )
     encoded = pc.dictionary_encode(column).combine_chunks() if column.num_chunks else None
@@ -108,47 +110,76 @@ def encode(
         return np.empty(0, np.int32), Ids(pa.array([], pa.string()), kind)
     if isinstance(encoded, pa.ChunkedArray):  # combine_chunks gives chunks back where one would overflow
         encoded = pa.concat_arrays(encoded.chunks)
-    _refuse_missing(encoded.indices, kind, place, name)
+    _refuse_missing(encoded.indices, kind, where, name)
     try:
         values = _canonical(encoded.dictionary, from_text)
     except pa.ArrowException as error:
         raise DataError(
-            f"Column '{name}' of {place} cannot be read as {kind} ids, strings or integers of 64 bits; turn it "
+            f"Column '{name}' of {where} cannot be read as {kind} ids, strings or integers of 64 bits; turn it "
             "into strings."
         ) from error
     if pa.types.is_string(values.type):
         blank = pc.index(values, pa.scalar("", values.type)).as_py()
         if blank >= 0:
-            _refuse_missing(pc.if_else(pc.equal(encoded.indices, blank), None, encoded.indices), kind, place, name)
+            _refuse_missing(pc.if_else(pc.equal(encoded.indices, blank), None, encoded.indices), kind, where, name)
     return np.asarray(encoded.indices, dtype=np.int32), Ids(values, kind)
 
 
+def _without_unused_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A dictionary column over the values its rows use alone, each once, in order of first appearance.
+
+    Categories that no row uses (of a filtered pandas frame, a polars Enum) would be ids without a click.
+    """
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if not chunks or not _can_be_ids(column.type):
+        return column
+    own = [pc.dictionary_encode(chunk.indices) for chunk in chunks]
+    used = [_dictionary(chunk).take(codes.dictionary) for chunk, codes in zip(chunks, own, strict=True)]
+    shared = pc.dictionary_encode(pa.chunked_array(used))  # the same value may stand in several dictionaries
+    codes = [of.indices.take(codes.indices) for of, codes in zip(shared.chunks, own, strict=True)]
+    values = shared.chunk(0).dictionary
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(each, values) for each in codes])
+
+
+def _dictionary(chunk: pa.DictionaryArray) -> pa.Array:
+    """The values of a dictionary array; Arrow takes none out of views, which polars hands over."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    values = chunk.dictionary
+    return pc.cast(values, views.get(values.type, values.type))
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
 def _can_be_ids(kind: pa.DataType) -> bool:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    inner = _value_type(kind)
     if isinstance(inner, pa.BaseExtensionType):
         return False
     return not pa.types.is_nested(inner) and not pa.types.is_dictionary(inner)
 
 
-def _refuse_missing(codes: pa.Array, kind: str, place: str, name: str) -> None:
+def _refuse_missing(codes: pa.Array, kind: str, where: str, name: str) -> None:
     if codes.null_count:
         row = pc.index(pc.is_null(codes), True).as_py() + 1
         many = "s" if codes.null_count > 1 else ""
         raise DataError(
-            f"{codes.null_count} missing {kind} id{many} in column '{name}' of {place} "
+            f"{codes.null_count} missing {kind} id{many} in column '{name}' of {where} "
             f"(the first in data row {row}); drop those rows or fill them in."
         )
 
 
-def _whole_numbers(column: pa.ChunkedArray, kind: str, place: str, name: str) -> pa.ChunkedArray:
+def _whole_numbers(column: pa.ChunkedArray, kind: str, where: str, name: str) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
     missing = pc.is_null(column, nan_is_null=True)
     if pc.any(missing).as_py():
-        _refuse_missing(pc.if_else(missing, None, 0).combine_chunks(), kind, place, name)
+        _refuse_missing(pc.if_else(missing, None, 0).combine_chunks(), kind, where, name)
     try:
         return pc.cast(column, pa.int64())
     except pa.ArrowException as error:
         raise DataError(
-            f"Column '{name}' of {place} holds fractions; {kind} ids are strings or integers."
+            f"Column '{name}' of {where} holds fractions; {kind} ids are strings or integers."
         ) from error
 
 

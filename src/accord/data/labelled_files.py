@@ -40,17 +40,17 @@ class Labelled:
 
 def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str, ...] = ()) -> Labelled:
     """Numbers in every column but the label's."""
-    table, place = read_table(source)
-    label = _column(table.column_names, label, LABEL_NAMES, "label", place)
+    table, where = read_table(source)
+    label = _column(table.column_names, label, LABEL_NAMES, "label", where)
     for name in ignore:
         if name not in table.column_names:
-            raise DataError(f"No column '{name}' in {place} to ignore: {nearest(name, table.column_names)}")
+            raise DataError(f"No column '{name}' in {where} to ignore: {nearest(name, table.column_names)}")
     names = [name for name in table.column_names if name != label and name not in ignore]
     if not names or table.num_rows == 0:
-        raise DataError(f"{begun(place)} has no columns of numbers beside '{label}', or no rows.")
-    inputs = np.stack([_numbers(table[name], name, place) for name in names], 1)
+        raise DataError(f"{begun(where)} has no columns of numbers beside '{label}', or no rows.")
+    inputs = np.stack([_numbers(table[name], name, where) for name in names], 1)
     notes = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
-    return Labelled(inputs, _labels(table[label], label, place), None, notes)
+    return Labelled(inputs, _labels(table[label], label, where), None, notes)
 
 
 def read_image_folder(
@@ -61,12 +61,12 @@ def read_image_folder(
         raise DataError(f"'{folder}' is no folder of images.")
     if size is not None and size < 1:
         raise DataError(f"A size of {size} pixels makes no sense; give for example --size 32.")
-    table, place = read_table(labels)
-    label = _column(table.column_names, label, LABEL_NAMES, "label", place)
-    file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", place)
-    names = _words(table[file], file, place)
+    table, where = read_table(labels)
+    label = _column(table.column_names, label, LABEL_NAMES, "label", where)
+    file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", where)
+    names = _words(table[file], file, where)
     if not names:
-        raise DataError(f"{begun(place)} names no images.")
+        raise DataError(f"{begun(where)} names no images.")
     if size is not None:
         need, free = 2 * 3 * len(names) * size**2, machine_memory()  # read one by one, and then as one
         if need > free:
@@ -76,25 +76,25 @@ def read_image_folder(
             )
     pixels = _read_images(folder, names, size, tick)
     notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
-    return Labelled(pixels, _labels(table[label], label, place), np.array(names), notes)
+    return Labelled(pixels, _labels(table[label], label, where), np.array(names), notes)
 
 
-def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: str, place: str) -> str:
+def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: str, where: str) -> str:
     if given is not None:
         if given not in names:
-            raise DataError(f"No column '{given}' in {place} for the {what}: {nearest(given, names)}")
+            raise DataError(f"No column '{given}' in {where} for the {what}: {nearest(given, names)}")
         return given
     folded = {name.lower(): name for name in reversed(names)}
     found = next((folded[n] for n in usual if n in folded), None)
     if found is None:
         raise DataError(
-            f"No {what} column found in {place} (it has {listed(names)}); "
+            f"No {what} column found in {where} (it has {listed(names)}); "
             + ("call it 'label', or name it with --label COLUMN." if what == "label" else "call it 'file'.")
         )
     return found
 
 
-def _numbers(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
+def _numbers(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     if pa.types.is_string(column.type):  # an empty cell of a CSV file is a missing number
@@ -103,17 +103,17 @@ def _numbers(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
         values = np.asarray(column.cast(pa.float64()), np.float64)
     except pa.ArrowException as error:
         raise DataError(
-            f"Column '{name}' of {place} holds text; turn it into numbers, or leave it out with --ignore {name}."
+            f"Column '{name}' of {where} holds text; turn it into numbers, or leave it out with --ignore {name}."
         ) from error
     bad = ~np.isfinite(values)  # a missing one is NaN by now
     if bad.any():
         row = int(np.flatnonzero(bad)[0]) + 1
         raise DataError(
-            f"Column '{name}' of {place} has {int(bad.sum())} missing or infinite value(s), the first in data row "
+            f"Column '{name}' of {where} has {int(bad.sum())} missing or infinite value(s), the first in data row "
             f"{row}; fill them in, or leave it out with --ignore {name}."
         )
     if np.abs(values).max(initial=0) > np.finfo(np.float32).max:
-        raise DataError(f"Column '{name}' of {place} holds numbers beyond 3e38; scale it.")
+        raise DataError(f"Column '{name}' of {where} holds numbers beyond 3e38; scale it.")
     return values.astype(np.float32)
 
 
@@ -124,39 +124,39 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _labels(column: pa.ChunkedArray, name: str, place: str) -> np.ndarray:
+def _labels(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
     if column.null_count:
         row = pc.index(pc.is_null(column.combine_chunks()), True).as_py() + 1
         raise DataError(
-            f"{column.null_count} label(s) are missing in column '{name}' of {place} (the first in data row {row})."
+            f"{column.null_count} label(s) are missing in column '{name}' of {where} (the first in data row {row})."
         )
     if pa.types.is_floating(column.type):
         values = np.asarray(column, np.float64)
         if not ((values == np.round(values)) & (np.abs(values) < 2**53)).all():
-            raise DataError(f"Column '{name}' of {place} holds fractions; labels are names or whole numbers.")
+            raise DataError(f"Column '{name}' of {where} holds fractions; labels are names or whole numbers.")
         return values.astype(np.int64)
     if pa.types.is_integer(column.type):
         return np.asarray(column).astype(np.int64)
-    words = _words(column, name, place)
+    words = _words(column, name, where)
     longest = max(range(len(words)), key=lambda k: len(words[k]), default=0)
     if words and len(words[longest]) > LONGEST_LABEL:
         raise DataError(
-            f"Column '{name}' of {place} has a label of {len(words[longest])} characters in data row "
+            f"Column '{name}' of {where} has a label of {len(words[longest])} characters in data row "
             f"{longest + 1}; labels are short names or whole numbers."
         )
     values = np.array(words)
     blank = np.flatnonzero(values == "")
     if len(blank):
-        raise DataError(f"A label is missing in column '{name}' of {place}, data row {int(blank[0]) + 1}.")
+        raise DataError(f"A label is missing in column '{name}' of {where}, data row {int(blank[0]) + 1}.")
     whole = all(WHOLE.match(value) for value in np.unique(values).tolist())
     return values.astype(np.int64) if whole else values
 
 
-def _words(column: pa.ChunkedArray, name: str, place: str) -> list[str]:
+def _words(column: pa.ChunkedArray, name: str, where: str) -> list[str]:
     try:
         return [str(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError) as error:  # a date beyond the calendar
-        raise DataError(f"Column '{name}' of {place} cannot be read as names or whole numbers.") from error
+        raise DataError(f"Column '{name}' of {where} cannot be read as names or whole numbers.") from error
 
 
 def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | None) -> np.ndarray:

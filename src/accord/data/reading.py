@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +25,14 @@ SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".rating": "\t", ".nega
 READABLE = "CSV (.csv), TSV (.tsv, .rating), Parquet (.parquet) or RecBole (.inter)"
 PARQUET_MAGIC = b"PAR1"
 HEAD = 1 << 16
-"""Bytes that the first line of a text file must fit into."""
+"""Bytes that the header of a text file must fit into."""
+BLOCK = 1 << 22
+"""Bytes of a text file that are parsed at a time; no row may be longer."""
 NAMES_SHOWN = 20
+NAME_KEY, TEXT_KEY = b"accord.source", b"accord.text"
+"""Metadata of a table that was read from a file."""
 OFFSET = 4
-"""Bytes of a place in memory."""
+"""Bytes that say where a text ends in memory."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +54,10 @@ def read_log(
     like: Columns | None = None,
 ) -> tuple[pa.Table, Columns]:
     """The user, item and (if there is one) time column of a file or of a table held in memory."""
-    table, place = open_table(source)
-    columns = choose_columns(table.column_names, place, user=user, item=item, time=time, like=like)
+    table, where = open_table(source)
+    columns = choose_columns(table.column_names, where, user=user, item=item, time=time, like=like)
     wanted = [columns.user, columns.item] + ([columns.time] if columns.time else [])
-    return _materialise(table, wanted, place), columns
+    return _materialise(table, wanted, where), columns
 
 
 def open_table(source: Any) -> tuple[Any, str]:
@@ -59,7 +66,7 @@ def open_table(source: Any) -> tuple[Any, str]:
         path = Path(source)
         return _open_file(path), f"'{path}'"
     if isinstance(source, pa.Table):
-        return source, "the table"
+        return source, name_of(source)
     if hasattr(source, "tocoo"):
         return _from_sparse(source), "the matrix"
     try:
@@ -71,32 +78,49 @@ def open_table(source: Any) -> tuple[Any, str]:
         ) from error
 
 
-def is_text_file(source: Any) -> bool:
-    """Whether all that a source holds is text."""
+def read_table(source: Any) -> tuple[pa.Table, str]:
+    """All columns of a file or of a table held in memory, and the words that name it in messages.
+
+    What was read of a file can be handed on in its stead: the table knows its name, and whether all was text.
+    """
+    table, where = open_table(source)
+    return (table.read() if isinstance(table, TextFile) else table), where
+
+
+def name_of(source: Any) -> str:
+    """The words that name a source in messages."""
+    if isinstance(source, pa.Table):
+        return (source.schema.metadata or {}).get(NAME_KEY, b"the table").decode()
+    return f"'{source}'" if isinstance(source, str | os.PathLike) else "the table"
+
+
+def is_text(source: Any) -> bool:
+    """Whether all that a source holds is text: a file of text, or what was read of one."""
+    if isinstance(source, pa.Table):
+        return TEXT_KEY in (source.schema.metadata or {})
     return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in SEPARATORS
 
 
-def read_table(source: Any) -> tuple[pa.Table, str]:
-    """All columns of a file or of a table held in memory, and the words that name it in messages."""
-    table, place = open_table(source)
-    return (table.read() if isinstance(table, TextFile) else table), place
+def _from_file(table: pa.Table, path: Path, *, text: bool) -> pa.Table:
+    """A table that knows which file it was read from."""
+    return table.replace_schema_metadata({NAME_KEY: f"'{path}'", **({TEXT_KEY: ""} if text else {})})
 
 
-def _materialise(table: Any, names: list[str], place: str) -> pa.Table:
+def _materialise(table: Any, names: list[str], where: str) -> pa.Table:
     twice = [name for name in names if table.column_names.count(name) > 1]
     if twice:
-        raise DataError(f"{begun(place)} has several columns '{twice[0]}'; give each its own name.")
+        raise DataError(f"{begun(where)} has several columns '{twice[0]}'; give each its own name.")
     if isinstance(table, TextFile):
         table = table.read(names)
     table = table.select(names)
     if table.num_rows == 0:
-        raise DataError(f"{begun(place)} holds no rows; give a log with at least a few clicks.")
+        raise DataError(f"{begun(where)} holds no rows; give a log with at least a few clicks.")
     return table
 
 
-def begun(place: str) -> str:
+def begun(where: str) -> str:
     """The words that name a source, at the beginning of a sentence; a path keeps its letters."""
-    return place[:1].upper() + place[1:]
+    return where[:1].upper() + where[1:]
 
 
 def listed(names: list[str]) -> str:
@@ -112,24 +136,53 @@ class TextFile:
     path: Path
     separator: str
     column_names: list[str]
-    skip_rows: int
+    has_header: bool
 
     def read(self, names: list[str] | None = None) -> pa.Table:
         # Everything is read as text, so that ids such as 007 survive; numbers are recognised later.
         wanted = names or self.column_names
         try:
-            return pyarrow.csv.read_csv(
-                self.path,
-                read_options=pyarrow.csv.ReadOptions(
-                    column_names=self.column_names, skip_rows=self.skip_rows, block_size=1 << 22
-                ),
-                parse_options=pyarrow.csv.ParseOptions(delimiter=self.separator),
-                convert_options=pyarrow.csv.ConvertOptions(
-                    include_columns=wanted, column_types={name: pa.string() for name in wanted}
-                ),
-            )
-        except pa.ArrowException as error:
-            raise DataError(f"'{self.path}' cannot be read as text with columns: {first_line(error)}.") from error
+            quoted = _holds_quotes(self.path)
+            with _WholeLineEnds(self.path) if quoted else nullcontext(self.path) as source:
+                table = pyarrow.csv.read_csv(
+                    source,
+                    read_options=pyarrow.csv.ReadOptions(
+                        column_names=self.column_names,
+                        skip_rows_after_names=int(self.has_header),  # a row may have several lines
+                        block_size=BLOCK,
+                    ),
+                    parse_options=pyarrow.csv.ParseOptions(delimiter=self.separator, newlines_in_values=quoted),
+                    convert_options=pyarrow.csv.ConvertOptions(
+                        include_columns=wanted, column_types={name: pa.string() for name in wanted}
+                    ),
+                )
+        except (pa.ArrowException, OSError) as error:
+            reason = first_line(error)
+            if "straddl" in reason:
+                reason = f"a row has more than {BLOCK >> 10} KiB, or a quote that is never closed"
+            raise DataError(f"'{self.path}' cannot be read as text with columns: {reason}.") from error
+        return _from_file(table, self.path, text=True)
+
+
+class _WholeLineEnds(io.FileIO):
+    """A file whose reads do not end at a carriage return.
+
+    After one, Arrow drops a line feed that begins the next block, even inside quotes.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        block = super().read(size) or b""
+        whole = block.rstrip(b"\r")
+        if not whole or len(block) != size:  # nothing else, or the end of the file
+            return block
+        self.seek(len(whole) - len(block), os.SEEK_CUR)
+        return whole
+
+
+def _holds_quotes(path: Path) -> bool:
+    """Whether a cell may hold line ends; where none can, rows are found a third faster."""
+    with path.open("rb") as file:
+        return any(b'"' in block for block in iter(lambda: file.read(1 << 20), b""))
 
 
 def _open_file(path: Path) -> pa.Table | TextFile:
@@ -146,7 +199,7 @@ def _open_file(path: Path) -> pa.Table | TextFile:
         raise DataError(f"'{path}' is empty; give a log with at least a few clicks.")
     suffix = path.suffix.lower()
     if suffix == ".parquet":
-        return read_parquet_file(path)
+        return _from_file(read_parquet_file(path), path, text=False)
     if suffix not in SEPARATORS:
         raise DataError(f"'{path}' has a name accord does not know; give {READABLE}.")
     if head.startswith(PARQUET_MAGIC) or b"\0" in head:
@@ -169,7 +222,7 @@ def _bytes_each(kind: pa.DataType) -> float:
     """Bytes that a value takes in memory at least."""
     try:
         return kind.bit_width / 8
-    except ValueError:  # text and lists: a place for where each ends
+    except ValueError:  # text and lists: where each ends
         return 0.0 if pa.types.is_null(kind) else OFFSET
 
 
@@ -194,28 +247,40 @@ def read_parquet_file(path: Path, names: list[str] | None = None) -> pa.Table:
 
 
 def _open_text(path: Path, separator: str, head: bytes) -> TextFile:
-    if len(head) == HEAD and b"\n" not in head:
-        raise DataError(f"'{path}' has a first line of more than {HEAD >> 10} KiB; give one line for each row.")
-    try:
-        first = head.split(b"\n", 1)[0].decode("utf-8-sig").rstrip("\r")
-    except UnicodeDecodeError as error:
-        raise DataError(f"'{path}' is not UTF-8 text: byte {error.start} of its first line.") from error
-    try:
-        cells = [cell.strip() for cell in next(csv.reader([first], delimiter=separator), [])]
-    except csv.Error as error:
-        raise DataError(f"'{path}' has a first line that cannot be read: {first_line(error)}.") from error
+    cells = _first_row(path, separator, head)
     if len(cells) < 2:
         raise DataError(
             f"'{path}' has one column in its first line; columns are separated by "
             f"{'a tab' if separator == chr(9) else 'a comma'} in {path.suffix} files."
         )
     if all(_is_number(cell) for cell in cells):  # the authors' split files have no header
-        return TextFile(path, separator, [str(k + 1) for k in range(len(cells))], skip_rows=0)
+        return TextFile(path, separator, [str(k + 1) for k in range(len(cells))], has_header=False)
     if path.suffix.lower() == ".inter":
         cells = [cell.split(":", 1)[0] for cell in cells]
     if len(set(cells)) < len(cells):
         raise DataError(f"'{path}' names a column twice in its first line; give each its own name.")
-    return TextFile(path, separator, cells, skip_rows=1)
+    return TextFile(path, separator, cells, has_header=True)
+
+
+def _first_row(path: Path, separator: str, head: bytes) -> list[str]:
+    """The cells of the first row, which has several lines where a quoted cell has."""
+    lines = head.splitlines(keepends=True)
+    reader = csv.reader(_decoded(lines), delimiter=separator)
+    try:
+        cells = [cell.strip() for cell in next(reader, [])]
+    except UnicodeDecodeError as error:
+        raise DataError(f"'{path}' is not UTF-8 text: byte {error.start} of its first line.") from error
+    except csv.Error as error:
+        raise DataError(f"'{path}' has a first line that cannot be read: {first_line(error)}.") from error
+    if len(head) == HEAD and reader.line_num == len(lines):
+        raise DataError(f"'{path}' has a first line of more than {HEAD >> 10} KiB; give one line for each row.")
+    return cells
+
+
+def _decoded(lines: list[bytes]) -> Iterator[str]:
+    """Lines as text, one by one: what follows the header may be of another encoding where nobody asks for it."""
+    for k, line in enumerate(lines):
+        yield line.decode("utf-8" if k else "utf-8-sig")
 
 
 def _from_sparse(matrix: Any) -> pa.Table:
@@ -226,7 +291,7 @@ def _from_sparse(matrix: Any) -> pa.Table:
 
 def choose_columns(
     names: list[str],
-    place: str,
+    where: str,
     *,
     user: str | None = None,
     item: str | None = None,
@@ -238,30 +303,30 @@ def choose_columns(
         user = user or (like.user if like.user in names else None)
         item = item or (like.item if like.item in names else None)
     numbered = names == [str(k + 1) for k in range(len(names))]
-    chosen_user = _named(user, "user", names, place) or _guessed(USER_NAMES, names)
-    chosen_item = _named(item, "item", names, place) or _guessed(ITEM_NAMES, names)
+    chosen_user = _named(user, "user", names, where) or _guessed(USER_NAMES, names)
+    chosen_item = _named(item, "item", names, where) or _guessed(ITEM_NAMES, names)
     chosen_time = _guessed(TIME_NAMES, names) if time is None else None
     if time:  # named; an empty name means that there is none
-        chosen_time = _named(time, "time", names, place)
+        chosen_time = _named(time, "time", names, where)
     if numbered:  # no header: the first two columns are the pair
         chosen_user, chosen_item = chosen_user or "1", chosen_item or "2"
     for what, chosen in (("user", chosen_user), ("item", chosen_item)):
         if chosen is None:
             raise DataError(
-                f"No {what} column found in {place} (it has {listed(names)}); call it '{what}', name it with "
+                f"No {what} column found in {where} (it has {listed(names)}); call it '{what}', name it with "
                 f"--{what} COLUMN, or add a first line of names if it has none."
             )
     if chosen_user is None or chosen_item is None or chosen_user == chosen_item:
-        raise DataError(f"User and item are both column '{chosen_user}' of {place}; name two columns.")
+        raise DataError(f"User and item are both column '{chosen_user}' of {where}; name two columns.")
     if chosen_time in (chosen_user, chosen_item):
-        raise DataError(f"Column '{chosen_time}' of {place} cannot be the time as well; name another with --time.")
+        raise DataError(f"Column '{chosen_time}' of {where} cannot be the time as well; name another with --time.")
     note = f"user={chosen_user}, item={chosen_item}, time={chosen_time or 'none'}"
     return Columns(chosen_user, chosen_item, chosen_time, note + (" (no header row)" if numbered else ""))
 
 
-def _named(name: str | None, what: str, names: list[str], place: str) -> str | None:
+def _named(name: str | None, what: str, names: list[str], where: str) -> str | None:
     if name is not None and name not in names:
-        raise DataError(f"No column '{name}' in {place} for the {what}: {nearest(name, names)}")
+        raise DataError(f"No column '{name}' in {where} for the {what}: {nearest(name, names)}")
     return name
 
 

@@ -35,7 +35,7 @@ Tick = Callable[[float], None]
 
 
 class SimulatorSettings(BaseModel):
-    """The world and its noise. Defaults were fixed before any method was run on them."""
+    """Users, items and noise. Defaults were fixed before any method was run on them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -79,7 +79,7 @@ class SimulatorSettings(BaseModel):
 
 
 @dataclass(frozen=True)
-class World:
+class Preferences:
     """Who likes what."""
 
     taste: np.ndarray
@@ -98,7 +98,7 @@ class Simulation:
     """A log, the truth about its clicks, and clean test pairs."""
 
     settings: SimulatorSettings
-    world: World
+    preferences: Preferences
     users: np.ndarray
     items: np.ndarray
     times: np.ndarray
@@ -126,13 +126,13 @@ class Simulation:
 
 
 def simulate(settings: SimulatorSettings | None = None, tick: Tick = lambda done: None) -> Simulation:
-    """Draw a world and a log from it. ``tick`` is told the share that is done."""
+    """Draw preferences and a log from them. ``tick`` gets the share that is done."""
     settings = settings or SimulatorSettings()
     rng = np.random.default_rng(settings.seed)
-    world = _draw_world(settings, rng)
+    preferences = _draw_preferences(settings, rng)
     users, kinds = _draw_slots(settings, rng)
     samplers = _item_samplers(settings, rng)
-    items, keys = _fill_slots(world, users, kinds, samplers, rng, np.empty(0, np.int64), tick)
+    items, keys = _fill_slots(preferences, users, kinds, samplers, rng, np.empty(0, np.int64), tick)
     found = items >= 0
     if found.mean() < 0.99:
         raise DataError(
@@ -145,11 +145,11 @@ def simulate(settings: SimulatorSettings | None = None, tick: Tick = lambda done
     tested = np.sort(rng.choice(settings.users, min(settings.users, settings.test_users), replace=False))
     test_users = np.repeat(tested, settings.test_per_user)
     uniform = [samplers[MISCLICK]] * len(KINDS)
-    test_items, _ = _fill_slots(world, test_users, np.zeros(len(test_users), np.int8), uniform, rng, keys)
+    test_items, _ = _fill_slots(preferences, test_users, np.zeros(len(test_users), np.int8), uniform, rng, keys)
     left = test_items >= 0  # a user of a small catalogue may have clicked nearly all it likes
     return Simulation(
         settings,
-        world,
+        preferences,
         users[order],
         items[order],
         times[order],
@@ -165,30 +165,30 @@ def _names(prefix: str, codes: np.ndarray) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(where, pa.int32()), names).dictionary_decode()
 
 
-def _draw_world(settings: SimulatorSettings, rng: np.random.Generator) -> World:
+def _draw_preferences(settings: SimulatorSettings, rng: np.random.Generator) -> Preferences:
     taste = rng.normal(size=(settings.users, settings.taste_dims)) / settings.taste_dims**0.5
     traits = rng.normal(size=(settings.items, settings.taste_dims))
     quality = rng.normal(scale=settings.quality_spread, size=settings.items)
     # Given a taste, affinity over items is normal: the bar that like_rate of them pass has a closed form.
-    spread = np.sqrt((taste**2).sum(1) + settings.quality_spread**2)
-    bar = NormalDist().inv_cdf(1 - settings.like_rate) * spread
-    return World(*(array.astype(np.float32) for array in (taste, traits, quality, bar)))
+    deviation = np.sqrt((taste**2).sum(1) + settings.quality_spread**2)
+    bar = NormalDist().inv_cdf(1 - settings.like_rate) * deviation
+    return Preferences(*(array.astype(np.float32) for array in (taste, traits, quality, bar)))
 
 
 def _draw_slots(settings: SimulatorSettings, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Who clicks how often, and of which kind each click is."""
-    room = int(0.5 * settings.like_rate * settings.items)
-    if settings.interactions > settings.users * room:
+    most = int(0.5 * settings.like_rate * settings.items)
+    if settings.interactions > settings.users * most:
         raise DataError(
             f"{settings.interactions} interactions are too many for {settings.users} users who like about "
-            f"{settings.like_rate * settings.items:.0f} items each; at most {settings.users * room} fit: "
+            f"{settings.like_rate * settings.items:.0f} items each; at most {settings.users * most} fit: "
             "add users or items."
         )
     activity = rng.lognormal(sigma=settings.activity_spread, size=settings.users)
     quota = np.zeros(settings.users, np.int64)
     while (missing := settings.interactions - int(quota.sum())) > 0:
-        open_ = np.where(quota < room, activity, 0.0)
-        quota = np.minimum(quota + rng.multinomial(missing, open_ / open_.sum()), room)
+        open_ = np.where(quota < most, activity, 0.0)
+        quota = np.minimum(quota + rng.multinomial(missing, open_ / open_.sum()), most)
     users = np.repeat(np.arange(settings.users, dtype=np.int32), quota)
     if settings.noise == 0:
         return users, np.zeros(len(users), np.int8)
@@ -217,7 +217,7 @@ def _item_samplers(settings: SimulatorSettings, rng: np.random.Generator) -> lis
 
 
 def _fill_slots(
-    world: World,
+    preferences: Preferences,
     users: np.ndarray,
     kinds: np.ndarray,
     samplers: list[Sampler],
@@ -229,7 +229,7 @@ def _fill_slots(
 
     Returns the items, −1 where the user has none left, and the sorted keys of all pairs taken so far.
     """
-    n_items = len(world.traits)
+    n_items = len(preferences.traits)
     items = np.full(len(users), -1, np.int32)
     open_ = np.arange(len(users))
     for _ in range(MAX_ROUNDS * max(1, len(users) // BLOCK)):
@@ -238,7 +238,7 @@ def _fill_slots(
         for kind, sampler in enumerate(samplers):
             of_kind = np.flatnonzero(kinds[slots] == kind)
             proposed[of_kind] = sampler(len(of_kind))
-        fits = world.likes(users[slots], proposed) == (kinds[slots] == GENUINE)
+        fits = preferences.likes(users[slots], proposed) == (kinds[slots] == GENUINE)
         slots, proposed = slots[fits], proposed[fits]
         keys = users[slots].astype(np.int64) * n_items + proposed
         if len(taken):

@@ -1,4 +1,4 @@
-"""Whole and disjoint parts: of a click log, at random or each user's latest clicks; of labels, class by class."""
+"""Disjoint splits: of a click log, at random or each user's latest clicks; of labels, class by class."""
 
 from __future__ import annotations
 

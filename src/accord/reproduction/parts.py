@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from accord.data.benchmarks import load_benchmark
-from accord.data.catalogue import find_data_set
-from accord.data.image_sets import IMAGE_SETS, LabelledImages
+from accord.data.datasets.benchmarks import load_benchmark
+from accord.data.datasets.catalogue import find_data_set
+from accord.data.datasets.image_sets import IMAGE_SETS, LabelledImages
 from accord.errors import SettingError, nearest
 from accord.reproduction.measures import CLICKS, COST, CURVE, LABELS
 from accord.studies.clicks import Comparison

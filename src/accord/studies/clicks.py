@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import pyarrow.parquet as parquet
 
-from accord.data.benchmarks import Benchmark
 from accord.data.clicks import load_clicks
+from accord.data.datasets.benchmarks import Benchmark
 from accord.data.reading import open_table
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import Recommender, make_settings

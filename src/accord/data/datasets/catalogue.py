@@ -1,59 +1,23 @@
-"""Data sets by name: where they come from, their terms, how they are verified, and their two protocols."""
+"""Click logs by name: their files, what tells a clean test row, and their two protocols."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from accord.data.names import LABELLED_NAMES
-from accord.errors import DataError, MissingDataError, SettingError, nearest
+from accord.data.datasets.entries import DataFile, Entry
+from accord.data.datasets.names import LABELLED_NAMES
+from accord.errors import SettingError, nearest
 
 Protocol = Literal["fair", "paper"]
-FOLDER_VARIABLE = "ACCORD_DATA"
 SPLITS = "https://raw.githubusercontent.com/wangyu-ustc/DeCA/8b04aa8c24c08c4519f559d25e4c3da34fe97bd3/data"
 """The DeCA authors' split files, at one commit."""
 
 
-@dataclass(frozen=True)
-class DataFile:
-    """One file of a data set, under the set's own folder."""
+@dataclass(frozen=True, kw_only=True)
+class DataSet(Entry):
+    """A click log of the catalogue."""
 
-    name: str
-    origin: str
-    """Where it comes from: an address to fetch, or words that say how to get it."""
-    sha256: str | None = None
-    member: str | None = None
-    """The file inside a zip archive at ``origin``."""
-
-    @property
-    def fetchable(self) -> bool:
-        return self.origin.startswith("https://")
-
-    def verify(self, path: Path) -> None:
-        """Refuse a file that is not the one that was meant."""
-        if self.sha256 is None:
-            return
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != self.sha256:
-            raise DataError(
-                f"'{path}' is not the expected file: its sha256 begins {found[:12]}, not {self.sha256[:12]}."
-            )
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """An entry of the catalogue."""
-
-    name: str
-    title: str
-    folder: str
-    files: tuple[DataFile, ...]
-    terms: str
-    citation: str
     users: int
     items: int
     interactions: int
@@ -64,41 +28,10 @@ class DataSet:
     caveat: str = ""
     """What is wrong with the authors' split files, which all rows under `paper` have in common."""
 
-    def path(self, name: str, root: Path) -> Path:
-        return root / self.folder / name
 
-    def missing(self, root: Path) -> list[DataFile]:
-        return [file for file in self.files if not self.path(file.name, root).is_file()]
-
-    def require(self, root: Path | None = None) -> Path:
-        """The folder of the set's files; where some are missing, the error says which and from where."""
-        root = root or data_root()
-        if root is None:
-            raise MissingDataError(
-                f"Data set '{self.name}' needs a folder: run `accord data get {self.name} --to DIR` and set "
-                f"{FOLDER_VARIABLE}=DIR."
-            )
-        if missing := self.missing(root):
-            wanted = "; ".join(f"{file.name} ({file.origin})" for file in missing)
-            raise MissingDataError(
-                f"Data set '{self.name}' is not at hand; put into '{root / self.folder}': {wanted}."
-            )
-        return root / self.folder
-
-
-def data_root() -> Path | None:
-    """The folder that the environment names."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    return Path(folder) if folder else None
-
-
-def _split_files(
-    folder: str, stem: str, checks: dict[str, str | None], without: tuple[str, ...] = ()
-) -> tuple[DataFile, ...]:
+def _split_files(folder: str, stem: str, checks: dict[str, str | None]) -> tuple[DataFile, ...]:
     return tuple(
-        DataFile(f"{stem}.{part}", f"{SPLITS}/{folder}/{stem}.{part}", sha)
-        for part, sha in checks.items()
-        if part not in without
+        DataFile(f"{stem}.{split}", f"{SPLITS}/{folder}/{stem}.{split}", sha) for split, sha in checks.items()
     )
 
 
@@ -117,6 +50,8 @@ DATA_SETS = {
                     "ml-100k.inter",
                     "https://files.grouplens.org/datasets/movielens/ml-100k.zip",
                     member="ml-100k/u.data",
+                    archive_checksum="md5:0e33842e24a9c977be4e0107933c0723",
+                    header="user_id:token\titem_id:token\trating:float\ttimestamp:float\n",
                 ),
                 *_split_files(
                     "ml-100k",

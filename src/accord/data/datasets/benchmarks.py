@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data.catalogue import DataSet, Protocol
 from accord.data.clicks import load_clicks, match_pairs, pair_keys
-from accord.data.reading import open_table
+from accord.data.datasets.catalogue import DataSet, Protocol
+from accord.data.reading import read_table
 from accord.data.splits import three_way
 from accord.errors import DataError, SettingError
 
@@ -59,27 +59,31 @@ def load_benchmark(entry: DataSet, protocol: Protocol, root: Path | None = None)
 
 def _by_time(entry: DataSet, raw: Path) -> Benchmark:
     """Each user's rows by time 8:1:1; the rating is looked up for the final test alone."""
-    clicks = load_clicks(raw)
+    table, _ = read_table(raw)
+    clicks = load_clicks(table)
     if len(clicks) != entry.interactions or len(clicks.user_ids) != entry.users:
         raise DataError(f"'{raw}' is not {entry.title}: {len(clicks)} clicks of {len(clicks.user_ids)} users.")
     train, valid, test = three_way(clicks, (0.1, 0.1), seed=0, by_time=True)
-    rows = match_pairs(raw, clicks.user_ids, clicks.item_ids)
+    rows = match_pairs(table, clicks.user_ids, clicks.item_ids)
     order = np.argsort(pair_keys(rows.users, rows.items, len(clicks.item_ids)))
-    rating = np.asarray(rows.table["rating"].cast(pa.float64()))[order]
+    rating = np.asarray(table["rating"].cast(pa.float64()))[order]
     of = dict(zip(clicks.keys.tolist(), rating.tolist(), strict=True))
     clean_test = test.subset(np.array([of[k] == 5 for k in test.keys.tolist()]))
     liked = train.subset(np.array([of[k] >= LIKED for k in train.keys.tolist()]))
-    tables = [_pairs(part.to_table()) for part in (train, valid, clean_test, clicks, liked)]
+    tables = [_pairs(split.to_table()) for split in (train, valid, clean_test, clicks, liked)]
     rated = tables[0].append_column("rating", pa.array([of[k] for k in train.keys.tolist()]))
     return Benchmark(entry.name, "fair", *tables, ks=entry.ks, ratings=rated)
 
 
 def _from_split_files(entry: DataSet, protocol: Protocol, folder: Path) -> Benchmark:
     names = {
-        part: file.name for file in entry.files for part in ("train", "valid", "test") if f".{part}." in file.name
+        split: file.name
+        for file in entry.files
+        for split in ("train", "valid", "test")
+        if f".{split}." in file.name
     }
-    tables = {part: _read(folder / name) for part, name in names.items()}
-    train, valid, test = (_pairs(tables[part]) for part in ("train", "valid", "test"))
+    tables = {split: read_table(folder / name)[0] for split, name in names.items()}
+    train, valid, test = (_pairs(tables[split]) for split in ("train", "valid", "test"))
     known = pa.concat_tables([train, valid, test])
     rated = tables["train"].num_columns > 2
     liked = ratings = None
@@ -87,16 +91,11 @@ def _from_split_files(entry: DataSet, protocol: Protocol, folder: Path) -> Bench
         rating = np.asarray(tables["train"].column(2).cast(pa.float64()))
         liked = train.filter(pa.array(rating >= LIKED))
         ratings = train.append_column("rating", pa.array(rating))
-    if protocol == "fair":  # a pair belongs to the first part it stands in
+    if protocol == "fair":  # a pair belongs to the first split that holds it
         train = _without(train, [])
         valid = _without(valid, [train])
         test = _without(test, [train, valid])
     return Benchmark(entry.name, protocol, train, valid, test, known, liked, entry.ks, ratings)
-
-
-def _read(path: Path) -> pa.Table:
-    table: Any = open_table(path)[0]
-    return table.read()
 
 
 def _pairs(table: pa.Table) -> pa.Table:
