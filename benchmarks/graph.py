@@ -14,10 +14,10 @@ import warnings
 from typing import Any
 
 import torch
+from accord.models.lightgcn import LAYERS, LightGCN, propagate
 from torch import Tensor
 
 from accord.kernels.spmm import spmm
-from accord.models.lightgcn import LAYERS, LightGCN, propagate
 
 
 def round_by_round(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[Tensor, ...]:

@@ -13,10 +13,10 @@ import time
 from statistics import median
 
 import torch
-from torch import nn
-
 from accord.data.labelled import LabelledData, Scaling
 from accord.estimators.classifier_settings import ClassifierSettings
+from torch import nn
+
 from accord.methods import Clock
 from accord.models import NoiseModel, ResNet32
 from accord.training import TrainingOptions, training_step

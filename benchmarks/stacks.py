@@ -14,12 +14,13 @@ import argparse
 import time
 from typing import Any
 
+from accord.estimators.stacking import Source, fit_stacked
+
 from accord import Classifier, Recommender
 from accord.data.datasets.benchmarks import load_benchmark
 from accord.data.datasets.catalogue import find_data_set
 from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.estimators import fit_together
-from accord.estimators.stacking import Source, fit_stacked
 
 
 class Clicks:

@@ -10,7 +10,7 @@ os.environ.setdefault("MKL_DISABLE_FAST_MM", "1")
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["AccordError", "Classifier", "Recommender", "__version__"]
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """`python -m accord`: the same as `accord`."""
 
-from accord.cli.main import run
+from accord.cli.main import main
 
 if __name__ == "__main__":
-    run()
+    main()

@@ -17,7 +17,7 @@ import torch
 
 from accord.cli import process
 from accord.data.simulator import Simulation
-from accord.studies import Comparison
+from accord.experiments import Comparison
 
 FAST = ["--epochs", "2", "--set", "batch_size=512", "--set", "dims=8"]
 

@@ -14,7 +14,7 @@ from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError
 from accord.estimators import limits
 from accord.estimators.stacking import Source, fit_stacked
-from accord.studies import Comparison
+from accord.experiments import Comparison
 
 
 def test_a_log_that_does_not_fit_is_refused_with_the_estimate(

@@ -14,11 +14,11 @@ from accord.data.simulator import Simulation
 from accord.errors import DataError
 from accord.estimators import fit_together
 from accord.estimators.stacking import Source, fit_stacked
-from accord.studies import Comparison
-from accord.studies.compare import compare
-from accord.studies.labels import LabelComparison
-from accord.studies.study import UNFINISHED
-from accord.studies.tuning import Tuning, tune
+from accord.experiments import Comparison
+from accord.experiments.compare import compare
+from accord.experiments.labels import LabelComparison
+from accord.experiments.study import UNFINISHED
+from accord.experiments.tuning import Tuning, tune
 from accord.training import checkpoints, stacking
 from accord.training.checkpoints import Checkpoint, Checkpoints
 

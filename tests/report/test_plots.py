@@ -400,7 +400,7 @@ def test_nothing_is_written_of_a_figure_that_fails(tmp_path: Path) -> None:
 
 
 def test_pages_wait_for_what_they_show() -> None:
-    heavy = ("torch", "sklearn", "PIL", "accord.studies", "accord.estimators")
+    heavy = ("torch", "sklearn", "PIL", "accord.experiments", "accord.estimators")
     program = f"import sys, accord.report; sys.exit(str([name for name in {heavy} if name in sys.modules] or ''))"
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert not done.stderr.strip()

@@ -17,8 +17,8 @@ import pytest
 from accord.report import overview, results
 from accord.report.overview import write_overview
 from accord.report.results import write_results
-from accord.studies import Comparison
-from accord.studies.declared import Declared, Part, View
+from accord.experiments import Comparison
+from accord.experiments.declared import Declared, Part, View
 
 Drawn = dict[str, list[tuple[Any, ...]]]
 

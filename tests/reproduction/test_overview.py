@@ -11,7 +11,7 @@ import pytest
 
 from accord.cli import main
 from accord.reproduction.overview import write_overview
-from accord.studies import Comparison
+from accord.experiments import Comparison
 
 
 def row(

@@ -23,8 +23,8 @@ from accord.reproduction.paper_numbers import paper_numbers, paper_value
 from accord.reproduction.parts import Declared, Part, View
 from accord.reproduction.running import Callbacks, reproduce
 from accord.reproduction.studies import STUDIES, find_study
-from accord.studies import labels
-from accord.studies.study import ORACLE, Cell
+from accord.experiments import labels
+from accord.experiments.study import ORACLE, Cell
 
 QUICK: dict[str, Any] = {"epochs": 2, "dims": 4, "batch_size": 256}
 

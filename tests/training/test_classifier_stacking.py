@@ -12,7 +12,7 @@ from accord import Classifier
 from accord.errors import AccordError, DataError
 from accord.estimators import fit_together, fitting
 from accord.estimators.fitting import can_stack
-from accord.studies.labels import LabelComparison
+from accord.experiments.labels import LabelComparison
 
 QUICK: dict[str, Any] = {"model": "mlp", "epochs": 6, "batch_size": 50, "device": "cpu"}
 VARIED: list[dict[str, Any]] = [

@@ -13,7 +13,7 @@ from accord import Recommender
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
 from accord.estimators.stacking import Source, can_stack, fit_stacked, stack_size
-from accord.studies import Comparison, compare
+from accord.experiments import Comparison, compare
 from accord.training import stacking, stepping
 
 QUICK: dict[str, Any] = {"epochs": 6, "patience": 2, "batch_size": 512, "dims": 8, "device": "cpu"}

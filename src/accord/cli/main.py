@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,17 +9,9 @@ from typing import Annotated
 import typer
 
 from accord import __version__
-from accord.cli.process import is_out_of_memory, keep_freed_memory, leave_cores_to_others, show_every_letter
-from accord.cli.words import (
-    FOR_CLICKS,
-    FOR_LABELS,
-    holds_classifier,
-    labelled_words,
-    names_of,
-    refuse_given,
-    settings_of,
-    space_of,
-)
+from accord.cli.given import Given
+from accord.cli.process import as_a_command, is_out_of_memory, leave_pandas_out
+from accord.cli.words import names_of, refuse_given, settings_of, space_of
 from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped, first_line
 
 app = typer.Typer(
@@ -90,7 +81,7 @@ def simulate(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier simulation.")] = False,
 ) -> None:
     """Make a click log whose every click has a known truth: log, truth and clicks as Parquet."""
-    from accord.cli.commands import run_simulate
+    from accord.cli.simulating import run_simulate
 
     values = {"users": users, "items": items, "interactions": interactions, "noise": noise, "seed": seed}
     run_simulate(values | {"misclick": misclick, "conformity": conformity, "promotion": promotion}, out, overwrite)
@@ -134,7 +125,9 @@ def fit(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     settings: Settings = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier run.")] = False,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the unfinished run that was to be here.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="Resume the interrupted run that was to be saved here.")
+    ] = None,
     checkpoint: Annotated[float, typer.Option(help="Seconds between two checkpoints.", min=0)] = 30.0,
 ) -> None:
     """Train on clicks or labels that cannot all be trusted, and write a run folder with a report."""
@@ -144,26 +137,14 @@ def fit(
         **{"clean": clean, "model": model, "method": method, "epochs": epochs, "seed": seed, "device": device},
         **{"settings": settings, "overwrite": overwrite},
     }
-    from accord.cli.fitting import begin, go_on
+    from accord.cli.fit import begin
+    from accord.cli.fit import resume as resume_fit
 
     if resume is not None:
-        own = (
-            "data",
-            "out",
-            "user",
-            "item",
-            "time",
-            "valid",
-            "label",
-            "labels",
-            "size",
-            "ignore",
-            "noise",
-            "clean",
-        )
-        asked = {name: typed[name] for name in (*own, "model", "epochs", "overwrite")} | {"set": settings}
-        refuse_given("cannot be given with --resume, which goes on with what was asked for before", **asked)
-        go_on(resume, checkpoint)
+        usual = ("noise_kind", "method", "seed", "device", "settings")  # options that have a value by default
+        asked = {name: value for name, value in typed.items() if name not in usual} | {"set": settings}
+        refuse_given("cannot be given with --resume, which continues with what was asked for before", **asked)
+        resume_fit(resume, checkpoint)
     elif data is None or out is None:
         raise SettingError("Say what to train on and where to: accord fit DATA --out DIR (or --resume DIR).")
     else:
@@ -181,7 +162,7 @@ def recommend(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")] = None,
 ) -> None:
     """Top-k lists for users of the log."""
-    from accord.cli.commands import run_recommend
+    from accord.cli.runs import run_recommend
 
     run_recommend(run, user or [], users_file, k, include_seen, format, out)
 
@@ -202,12 +183,7 @@ def audit(
     ] = None,
 ) -> None:
     """List the clicks or labels that are probably wrong, worst first."""
-    if holds_classifier(run):
-        from accord.cli.labelled import run_audit as audit_labels
-
-        audit_labels(run, top, share, out, write_clean, truth)
-        return
-    from accord.cli.commands import run_audit
+    from accord.cli.runs import run_audit
 
     run_audit(run, top, share, out, write_clean, truth)
 
@@ -224,18 +200,9 @@ def evaluate(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Ranking metrics against clean test pairs, or accuracy on clean examples."""
-    if holds_classifier(run):
-        from accord.cli.labelled import Words
-        from accord.cli.labelled import run_evaluate as evaluate_labels
+    from accord.cli.runs import run_evaluate
 
-        words = None if truth is None else Words(truth) if images is None else Words(images, labels=truth)
-        evaluate_labels(run, words, json)
-        return
-    from accord.cli.commands import run_evaluate
-
-    if truth is None:
-        raise SettingError("Say which clean pairs to rank against: --truth FILE.")
-    run_evaluate(run, truth, k or [5, 20], json)
+    run_evaluate(run, truth, k or [5, 20], images, json)
 
 
 @app.command(
@@ -280,23 +247,16 @@ def compare(
     training on the clean rows alone, and for clicks popularity. With --set deca.alpha=1 a setting holds for one
     method alone.
     """
-    from accord.cli.commands import click_study, compare_and_show
-    from accord.studies.budget import Budget
+    from accord.cli.comparing import compare_and_show
+    from accord.experiments.budget import Budget
+    from accord.experiments.study import Study
 
     values = {"device": device} | ({} if epochs is None else {"epochs": epochs}) | settings_of(settings)
-    words = labelled_words(data, label, labels, size, ignore)
-    if words is not None:
-        from accord.cli.labelled import comparison
-
-        other = {"user": user, "item": item, "time": time, "valid": valid, "k": k, "inject": inject}
-        refuse_given(FOR_CLICKS, **other, protocol=protocol != "fair")
-        chosen = names_of(methods), names_of(models or "auto")
-        study = comparison(words, noise, noise_kind, *chosen, seeds, values, truth or [])
-    else:
-        refuse_given(FOR_LABELS, noise=noise)
-        columns = {"user": user, "item": item, "time": time}
-        rows = {"methods": names_of(methods), "models": names_of(models or "gmf"), "seeds": seeds, "inject": inject}
-        study = click_study(data, truth or [], valid, k or [], columns, values, protocol, rows)
+    given = Given(data, user, item, time, valid, label, labels, size, ignore or [], noise, noise_kind)
+    given.refuse_other_task(k=k, inject=inject, protocol=protocol != "fair")
+    task, asked = given.read(truth or [], k or [], protocol, inject)
+    chosen = names_of(methods), names_of(models or given.usual_model())
+    study = Study(task, *chosen, seeds, asked | values)
     if trials < 0:
         raise SettingError(f"{trials} trials make no search; give --trials 1 or more, or 0 for none.")
     compare_and_show(study, out, Budget(trials, tune_seeds, sampler) if trials else None)
@@ -337,29 +297,16 @@ def tune(
     settings: Settings = None,
 ) -> None:
     """Search for settings by noisy validation alone; goes on where it was interrupted."""
+    from accord.cli.searching import run_tune
+    from accord.experiments.study import Study
+
     values = {"device": device} | ({} if epochs is None else {"epochs": epochs}) | settings_of(settings)
     budget = {"trials": trials, "seeds": seeds, "sampler": sampler, "space": space_of(space), "seed": seed}
-    words = labelled_words(data, label, labels, size, ignore)
-    from accord.cli.searching import run_tune
-
-    if words is not None:
-        from accord.cli.labelled import comparison
-
-        refuse_given(FOR_CLICKS, user=user, item=item, time=time, valid=valid)
-        study = comparison(words, noise, noise_kind, [method], [model or "auto"], 1, values, [])
-        told = {"label": label, "labels": labels, "size": size}
-        told |= {"noise": f"{noise:g}", "noise-kind": noise_kind} if noise else {}
-    else:
-        from accord.cli.commands import click_study
-
-        refuse_given(FOR_LABELS, noise=noise)
-        columns = {"user": user, "item": item, "time": time}
-        choices = {"methods": [method], "models": [model or "gmf"], "seeds": 1, "inject": 0.0}
-        study = click_study(data, [], valid, [], columns, values, "fair", choices)
-        told = columns | {"valid": valid}
-    given = [word for name, value in told.items() if value is not None for word in (f"--{name}", str(value))]
-    given += [word for name in ignore or [] for word in ("--ignore", name)]
-    run_tune(study, budget | {"storage": storage}, out, str(data), given)
+    given = Given(data, user, item, time, valid, label, labels, size, ignore or [], noise, noise_kind)
+    given.refuse_other_task()
+    task, asked = given.read([], [], "fair", 0.0)
+    study = Study(task, [method], [model or given.usual_model()], 1, asked | values)
+    run_tune(study, budget | {"storage": storage}, out, str(data), given.as_typed())
 
 
 @app.command(
@@ -407,7 +354,7 @@ app.add_typer(data_app, name="data")
 @data_app.command("list")
 def data_list() -> None:
     """Data sets of the catalogue, and whether they are at hand."""
-    from accord.cli.commands import run_data_list
+    from accord.cli.catalogue import run_data_list
 
     run_data_list()
 
@@ -415,7 +362,7 @@ def data_list() -> None:
 @data_app.command("show", epilog="Example: accord data show movielens-100k")
 def data_show(name: Annotated[str, typer.Argument(help="A name of the catalogue.")]) -> None:
     """Origin, terms, statistics and split sizes of a data set."""
-    from accord.cli.commands import run_data_show
+    from accord.cli.catalogue import run_data_show
 
     run_data_show(name)
 
@@ -429,7 +376,7 @@ def data_get(
     ] = "auto",
 ) -> None:
     """Fetch a data set from its origin; goes on where it broke off, and verifies what came."""
-    from accord.cli.commands import run_data_get
+    from accord.cli.catalogue import run_data_get
 
     run_data_get(name, to, way)
 
@@ -437,12 +384,7 @@ def data_get(
 @app.command(epilog="Example: accord report run")
 def report(run: Run) -> None:
     """Write the report of a run again, and say where it is."""
-    if holds_classifier(run):
-        from accord.cli.labelled import run_report as report_labels
-
-        report_labels(run)
-        return
-    from accord.cli.commands import run_report
+    from accord.cli.runs import run_report
 
     run_report(run)
 
@@ -450,31 +392,37 @@ def report(run: Run) -> None:
 @app.command(epilog="Example: accord demo --out demo")
 def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write.")] = Path("demo")) -> None:
     """Noisy clicks, then noisy digits: compare normal training with DeCA(p), and write reports."""
-    from accord.cli.commands import run_demo
+    from accord.cli.demo import run_demo
 
     run_demo(out)
 
 
-GO_ON = ("tune", "compare", "reproduce")
-"""Commands that, given again, take up what they were at."""
+RESUMED_BY_ITSELF = ("tune", "compare", "reproduce")
+"""Commands that, given again, resume what they were doing."""
 
 
 def _stop(*_: object) -> None:
     raise Stopped
 
 
-def _how_to_go_on() -> str:
-    return "; the same command goes on from here" if "".join(sys.argv[1:2]) in GO_ON else ""
+def _how_to_resume() -> str:
+    return "; the same command resumes it" if "".join(sys.argv[1:2]) in RESUMED_BY_ITSELF else ""
+
+
+def main() -> None:
+    """Entry point of the `accord` command, a process of its own."""
+    if len(sys.argv) > 1 and not set(sys.argv) & {"-h", "--help", "--version"}:
+        leave_pandas_out()
+    run()
 
 
 def run() -> None:
-    """Entry point: bad input is one sentence and exit code 2; SIGTERM is as good as Ctrl-C."""
-    leave_cores_to_others()
-    keep_freed_memory()
-    show_every_letter()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as in the background of a script
-            signal.signal(number, _stop)
+    """The command in `sys.argv`: bad input is one sentence and exit code 2; SIGTERM is as good as Ctrl-C."""
+    with as_a_command(_stop):
+        _run()
+
+
+def _run() -> None:
     try:
         for word in sys.argv[1:]:
             if not word.isprintable() and any("\udc80" <= letter <= "\udcff" for letter in word):
@@ -487,7 +435,7 @@ def run() -> None:
         print(f"accord: {error}", file=sys.stderr)
         sys.exit(2)
     except (Stopped, KeyboardInterrupt):
-        print(f"accord: stopped{_how_to_go_on()}.", file=sys.stderr)
+        print(f"accord: stopped{_how_to_resume()}.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(0)
@@ -500,5 +448,5 @@ def run() -> None:
             raise
         what = ". ".join(first_line(error).split(". ")[:2])
         advice = "end other programs that hold memory, or choose a smaller batch_size"
-        print(f"accord: {what}; {advice}{_how_to_go_on()}.", file=sys.stderr)
+        print(f"accord: {what}; {advice}{_how_to_resume()}.", file=sys.stderr)
         sys.exit(2)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from accord.cli import ui
-from accord.cli.places import cannot_write
+from accord.cli.paths import cannot_write
 from accord.errors import SettingError
 from accord.files import whole_file
 
@@ -92,20 +92,6 @@ def as_text(table: pa.Table, format_: str) -> str:
         return buffer.getvalue().decode()
     rows = [table.column_names, *([_cell(v) for v in row.values()] for row in table.to_pylist())]
     return "".join("\t".join(row) + "\n" for row in rows)
-
-
-DETECTION = {
-    "roc_auc": "ROC-AUC",
-    "average_precision": "average precision",
-    "precision": "precision of the flag",
-    "recall": "recall of the flag",
-    "noise_share": "share of noise",
-}
-
-
-def detection_table(measured: dict[str, Any]) -> list[list[str]]:
-    """How well known noise was found."""
-    return [["against the truth", "value"], *([label, f"{measured[n]:.4f}"] for n, label in DETECTION.items())]
 
 
 def _format_of(path: Path) -> str:

@@ -1,11 +1,16 @@
-"""How a command behaves as a process, before anything heavy is imported."""
+"""How a command behaves as a process, set before anything heavy is imported and put back when the command ends."""
 
 from __future__ import annotations
 
 import ctypes
 import io
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from typing import Any
 
 TURNS_AWAKE = "1000"
 """How long idle threads of torch stay awake: as OpenMP's runtime has it where threads are more than cores."""
@@ -13,32 +18,95 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 """Names of glibc's `mallopt`."""
 
 
-def leave_cores_to_others() -> None:
+TRIM_AT, MOST_MAPPED = 128 * 1024, 65536
+"""What glibc has where nobody asked."""
+
+
+@contextmanager
+def as_a_command(stop: Any) -> Iterator[None]:
+    """Threads, memory, letters and signals as a command wants them; a caller in Python finds all as it was."""
+    before = os.environ.get("GOMP_SPINCOUNT")
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    letters = [(s, s.errors) for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
+    _leave_cores_to_others()
+    keeps = _keep_freed_memory()
+    for stream, _ in letters:  # on a terminal of few letters, such as ASCII, others are shown by their numbers
+        stream.reconfigure(errors="backslashreplace")
+    for number, handler in signals.items():
+        if handler is not signal.SIG_IGN:  # as in the background of a script
+            signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in signals.items():
+            signal.signal(number, handler)
+        for stream, errors in letters:
+            if not stream.closed:
+                stream.reconfigure(errors=errors)
+        if keeps:
+            _mallopt(M_MMAP_MAX, MOST_MAPPED)
+            _mallopt(M_TRIM_THRESHOLD, TRIM_AT)
+        if before is None:
+            os.environ.pop("GOMP_SPINCOUNT", None)
+
+
+def _leave_cores_to_others() -> None:
     """By default idle threads stay awake 300 times as long, and two commands at once, on the cores of one, wait for
     threads of their own that cannot run because the other's are waiting too. Read when torch is imported."""
     if not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}:
         os.environ["GOMP_SPINCOUNT"] = TURNS_AWAKE
 
 
-def keep_freed_memory() -> None:
+def _keep_freed_memory() -> bool:
     """What a step frees stays with the process for the next one.
 
     By default large blocks go back to the system at once, and are taken from it anew, page by page, in every step:
     with large tables that takes longer than the arithmetic. Only glibc has this, and settings of one's own stay.
     """
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
-        return
+        return False
+    return _mallopt(M_MMAP_MAX, 0) and _mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def _mallopt(name: int, value: int) -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(M_MMAP_MAX, 0)
-        mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+    return mallopt is not None and bool(mallopt(name, value))
 
 
-def show_every_letter() -> None:
-    """On a terminal or in a file of few letters, such as ASCII, others are shown by their numbers."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+@contextmanager
+def system_memory() -> Iterator[None]:
+    """Arrow takes memory from the system: what reading took is given back before training needs it."""
+    import pyarrow as pa
+
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
+
+
+class _Hidden(MetaPathFinder):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ImportError("pandas is not needed here")
+
+
+def leave_pandas_out() -> None:
+    """Arrow imports pandas at its first conversion, where it is installed: half a second and 60 MB for nothing.
+
+    For a process of its own alone: Arrow does not look a second time.
+    """
+    if "pandas" in sys.modules:
+        return
+    hidden = _Hidden()
+    sys.meta_path.insert(0, hidden)
+    try:
+        import pyarrow as pa
+
+        pa.scalar(0)
+    finally:
+        sys.meta_path.remove(hidden)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
-from accord.cli.searching import show_standing, trial_hook
+from accord.cli.searching import show_standing, trial_callback
 from accord.errors import DataError
 from accord.estimators.run_folder import read_json
-from accord.studies.tuning import Standing
+from accord.experiments.tuning import Standing
 
 if TYPE_CHECKING:
     from accord.reproduction.running import Callbacks
@@ -108,7 +108,7 @@ def _callbacks(progress: ui.Bars, until: float | None) -> Callbacks:
     def cell(row: str, seed: int, number: int, of: int) -> Any:
         if not trainings.expects_more:
             clear()
-        return trainings.hook(f"{row}, seed {seed} ({number}/{of}): ")
+        return trainings.callback(f"{row}, seed {seed} ({number}/{of}): ")
 
     def search(row: str, now: Standing) -> None:
         if row not in tasks:
@@ -120,6 +120,6 @@ def _callbacks(progress: ui.Bars, until: float | None) -> Callbacks:
         part=part,
         cell=cell,
         search=search,
-        trial=trial_hook(progress),
+        trial=trial_callback(progress),
         go_on=lambda: until is None or time.monotonic() < until,
     )

@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from accord.cli import ui
-from accord.cli.places import nothing_left, refuse_others
+from accord.cli.paths import nothing_left, refuse_others
 from accord.errors import DataError
 from accord.estimators.run_folder import REPORT, read_json
+from accord.experiments.budget import Budget
+from accord.experiments.study import CHECKPOINTS, Study
+from accord.experiments.tuning import FINDINGS, MakeCallback, Standing, Tuning, fit_line, plain, tune, tuned_study
 from accord.report import write_search_report
-from accord.studies import Study
-from accord.studies.budget import Budget
-from accord.studies.study import UNFINISHED
-from accord.studies.tuning import FINDINGS, MakeHook, Standing, Tuning, fit_line, plain, tune, tuned_study
 
 
 def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: Sequence[str]) -> None:
     tuning = Tuning(study, **budget)
     tuning.check()
-    refuse_others(out, "search", ("study.db", FINDINGS, UNFINISHED))
+    refuse_others(out, "search", ("study.db", FINDINGS, CHECKPOINTS))
     _refuse_another_row(tuning, out)
     done = [0]
     with nothing_left(out, lambda: done[-1] > 0), ui.bar() as progress:
@@ -30,7 +29,7 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
             done.append(now.done)
             show_standing(progress, whole, now)
 
-        found = tune(tuning, out, standing, trial_hook(progress))
+        found = tune(tuning, out, standing, trial_callback(progress))
     write_search_report(found, out / REPORT)
     rows = [["setting", "best", "searched"]]
     rows += [
@@ -55,7 +54,7 @@ def _refuse_another_row(tuning: Tuning, out: Path) -> None:
     """What was found for one method is not replaced by another's."""
     found = read_json(out / FINDINGS) if (out / FINDINGS).is_file() else {}
     if found and (found.get("model"), found.get("method")) != tuning.row:
-        raise DataError(f"'{out}' holds the search of {found.get('method')}; choose another place.")
+        raise DataError(f"'{out}' holds the search of {found.get('method')}; choose another path.")
 
 
 def run_tuned(study: Study, budget: Budget, out: Path, told: Callable[[Standing], None]) -> Study:
@@ -69,7 +68,7 @@ def run_tuned(study: Study, budget: Budget, out: Path, told: Callable[[Standing]
                 tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
             show_standing(progress, tasks[row], now)
 
-        return tuned_study(study, out, budget, watch, trial_hook(progress))
+        return tuned_study(study, out, budget, watch, trial_callback(progress))
 
 
 def show_standing(progress: Any, task: Any, now: Standing) -> None:
@@ -77,7 +76,7 @@ def show_standing(progress: Any, task: Any, now: Standing) -> None:
     progress.update(task, completed=now.done, total=now.trials, note=f"trial {now.done}/{now.trials}{best}")
 
 
-def trial_hook(progress: ui.Bars) -> MakeHook:
+def trial_callback(progress: ui.Bars) -> MakeCallback:
     """Bars for the trainings at hand below that of the whole."""
     trainings = ui.Trainings(progress)
-    return lambda trial, seed: trainings.hook(f"trial {trial}, seed {seed}: ")
+    return lambda trial, seed: trainings.callback(f"trial {trial}, seed {seed}: ")

@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from accord.training import Hook, Progress
+    from accord.training import Callback, Progress
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
@@ -103,14 +103,14 @@ class Trainings:
         """Whether runs are about to begin together: some are known, and none has reported yet."""
         return bool(self._tasks) and not self._heard and self._shown()
 
-    def hook(self, label: str = "", first: str = "starting") -> Hook:
+    def callback(self, label: str = "", first: str = "starting") -> Callback:
         """What a run that is about to begin reports to; those asked for before any reports go on together."""
         if not self.expects_more:
             self._begin(f"{label}{first}")
         run, group = self._runs, self._group
         self._runs = self._going = run + 1
 
-        def hook(now: Progress) -> None:
+        def callback(now: Progress) -> None:
             if group is not self._group or not self._shown():
                 return self.progress.tell()  # the bars were taken away: others have begun
             if run in self._heard:  # all that still go on have reported
@@ -122,7 +122,7 @@ class Trainings:
             if len(self._heard) == 1:
                 self._show(label, now)
 
-        return hook
+        return callback
 
     def _begin(self, words: str) -> None:
         for task in self._tasks.values():

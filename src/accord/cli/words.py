@@ -1,20 +1,8 @@
-"""What a person typed, as settings, values and places; nothing heavy is imported before it is needed."""
+"""What a person typed, as settings and values; nothing heavy is imported."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from accord.errors import SettingError
-from accord.files import standing
-
-if TYPE_CHECKING:
-    from accord.cli.labelled import Words
-
-
-FOR_CLICKS = "cannot be given with labelled data; for these see --noise and --truth"
-FOR_LABELS = "is for labelled data; for clicks see accord compare --inject"
 
 
 def names_of(words: str) -> list[str]:
@@ -47,29 +35,6 @@ def _number(word: str) -> object:
     except ValueError:
         return word
     return value
-
-
-def labelled_words(
-    data: Path, label: str | None, labels: Path | None, size: int | None, ignore: list[str] | None
-) -> Words | None:
-    """What was typed, where it means labelled data and not a click log."""
-    from accord.data.datasets.names import LABELLED_NAMES
-
-    named = str(data) in LABELLED_NAMES and not data.exists()
-    if not (named or data.is_dir() or label is not None or labels is not None):
-        return None
-    from accord.cli.labelled import Words
-
-    return Words(data, label, labels, size, ignore or [])
-
-
-def holds_classifier(run: Path) -> bool:
-    """Looks at the kind of a run without loading it; what is no run folder is refused by the command itself."""
-    try:
-        config = json.loads((standing(run) / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get("kind") == "classifier"
 
 
 def settings_of(words: list[str] | None) -> dict[str, object]:

@@ -178,6 +178,13 @@ class Estimator:
             raise AccordError(f"This {self.kind} is not trained yet; call fit first.")
 
     @property
+    def validation_(self) -> dict[str, dict[str, Any]]:
+        """Epoch, loss and noisy validation metrics of what was kept of each phase."""
+        from accord.estimators.run_folder import kept_epochs
+
+        return kept_epochs(self.history_, self.settings.restore)
+
+    @property
     @abstractmethod
     def metrics_(self) -> dict[str, Any]:
         """Noisy validation metrics of the epoch that was kept, for each phase, and the issues that were found."""

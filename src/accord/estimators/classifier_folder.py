@@ -119,7 +119,7 @@ def _read_thumbnails(path: Path, examples: int, shape: tuple[int, ...]) -> tuple
 
 def metrics_of(clf: Classifier) -> dict[str, Any]:
     return {
-        "validation": folder.kept_epochs(clf.history_, clf.settings.restore),
+        "validation": clf.validation_,
         "label_issues": {"flagged": int(clf.is_issue_.sum()), "share": float(clf.is_issue_.mean())},
         "epochs": len(clf.history_),
         "train_seconds": round(sum(r["train_seconds"] + r["valid_seconds"] for r in clf.history_), 3),

@@ -58,7 +58,7 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
 def metrics_of(rec: Recommender) -> dict[str, Any]:
     issues = rec.quality_[rec.part_ <= VALID] < rec.threshold_
     return {
-        "validation": folder.kept_epochs(rec.history_, rec.settings.restore),
+        "validation": rec.validation_,
         "label_issues": {
             "threshold": rec.threshold_,
             "flagged": int(issues.sum()),

@@ -73,11 +73,11 @@ def check_free(path: Path, kind: str, *, overwrite: bool = False) -> None:
         return
     found = kind_of(there)
     if found is None:
-        raise DataError(f"'{path}' exists and is no run folder, so it is left alone; choose another place.")
+        raise DataError(f"'{path}' exists and is no run folder, so it is left alone; choose another path.")
     if found != kind:
-        raise DataError(f"'{path}' holds a {found}, not a {kind}, so it is left alone; choose another place.")
+        raise DataError(f"'{path}' holds a {found}, not a {kind}, so it is left alone; choose another path.")
     if not overwrite:
-        raise DataError(f"'{path}' exists already; choose another place or pass --overwrite.")
+        raise DataError(f"'{path}' exists already; choose another path or pass --overwrite.")
 
 
 def kind_of(path: Path) -> str | None:

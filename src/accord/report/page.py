@@ -152,7 +152,7 @@ def _constant_maps(found: dict[str, Any]) -> list[plots.Drawing]:
 
 def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
     """The page of a comparison."""
-    from accord.studies.tables import comparison_rows, detection_rows
+    from accord.report.tables import comparison_rows, detection_rows
 
     _write(
         path,
@@ -172,7 +172,7 @@ def write_comparison_plot(summary: dict[str, Any], path: Path) -> None:
 
 def _panels(summary: dict[str, Any]) -> list[plots.Drawing]:
     """Bars of each metric; a method has one colour, whatever its model."""
-    from accord.studies.tables import labels, metric_names
+    from accord.report.tables import labels, metric_names
 
     named = list(zip(labels(summary), summary["rows"], strict=True))
     methods = plots.assigned(row["method"] for _, row in named)

@@ -24,8 +24,8 @@ import pyarrow.parquet as parquet
 
 from accord.errors import DataError, first_line
 from accord.estimators.run_folder import read_json, write_json
+from accord.experiments.study import CELLS, Cell
 from accord.files import copy_whole, whole_file
-from accord.studies.study import CELLS, Cell
 
 TABLE, VALUES, LOCK = "cells.parquet", "values.parquet", ".cells.lock"
 """Of all cells of a study; of what they measure of each user or example; held while they are rewritten."""

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from accord.experiments.study import Cell
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
+from accord.report.tables import as_markdown
 from accord.reproduction.cells import StudyCells
 from accord.reproduction.measures import BY_RATING, COLUMNS, COST, CURVE, DECISIONS, Decided, curve, disagreement
 from accord.reproduction.parts import Part, View
 from accord.reproduction.running import cells_of
 from accord.reproduction.tables import NOT_RUN, named, paper_of, what_marks_mean, write_csv
-from accord.studies.labels import CLEANLAB, FOUND
-from accord.studies.study import Cell
-from accord.studies.tables import as_markdown
+from accord.tasks.labels import CLEANLAB, FOUND
 
 
 def draw_heat_maps(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
@@ -62,11 +62,11 @@ def draw_curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Pat
         # An ensemble's networks are trained one after the other, so that its last phase shows one of them.
         label = "ensemble's second" if row["method"] == "ensemble" else named(row)
         length = min(len(line) for line in lines)
-        points = np.array([[p["watched"][view.metric] for p in line[:length]] for line in lines])
+        points = np.array([[p["eval_set"][view.metric] for p in line[:length]] for line in lines])
         spread = points.std(0, ddof=1) if len(points) > 1 else np.zeros(length)
         series[label] = [(k + 1, m, s) for k, (m, s) in enumerate(zip(points.mean(0), spread, strict=True))]
         chosen = [max(line[:length], key=lambda p: p["valid"].get(view.metric, 0.0)) for line in lines]
-        at = fmean(p["watched"][view.metric] for p in chosen)
+        at = fmean(p["eval_set"][view.metric] for p in chosen)
         epochs = "/".join(str(p["epoch"]) for p in chosen)
         ends.append([label, epochs, f"{at:.4f}", f"{points.max(1).mean():.4f}", f"{points[:, -1].mean():.4f}"])
     if not series:
@@ -79,7 +79,7 @@ def draw_curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Pat
 
 def _last_phase(points: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
     """Epochs of the phase that ends the training, where they were watched."""
-    return [p for p in points if p["phase"] == points[-1]["phase"] and metric in p.get("watched", {})]
+    return [p for p in points if p["phase"] == points[-1]["phase"] and metric in p.get("eval_set", {})]
 
 
 def draw_levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.data.clicks import match_pairs, pair_keys
-from accord.data.noise import NoisyLabels, add_noise
-from accord.estimators import Classifier, Recommender
-from accord.estimators.parts import TRAIN
+from accord.data.noise import add_noise
+from accord.estimators import Recommender
+from accord.estimators.log_split import TRAIN
 from accord.files import whole_file
+from accord.tasks.base import CellData, Measurement
+from accord.tasks.clicks import ClickTask
+from accord.tasks.labels import LabelTask
 
 COLUMNS = ("decision", "clean")
 """What is kept of each example, where decisions are measured."""
@@ -32,16 +34,16 @@ def curve(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for record in history:
         seconds += record["train_seconds"]
         kept = {name: record[name] for name in ("phase", "epoch", "loss") if name in record}
-        measured = {name: record.get(name, {}) for name in ("valid", "watched")}
+        measured = {name: record.get(name, {}) for name in ("valid", "eval_set")}
         rows.append({**kept, "seconds": round(seconds, 3), **measured})
     return rows
 
 
-def _curve(rec: Recommender, ratings: Any, path: Path) -> list[dict[str, Any]]:
+def _curve(rec: Recommender, task: ClickTask, data: CellData, path: Path) -> list[dict[str, Any]]:
     return curve(rec.history_)
 
 
-def cost(rec: Recommender, ratings: Any, path: Path) -> dict[str, float]:
+def cost(rec: Recommender, task: ClickTask, data: CellData, path: Path) -> dict[str, float]:
     """Seconds of training, and of ranking every item for a thousand users."""
     users = rec.user_ids_.values.slice(0, 1000)
     rec.recommend(users, k=20)
@@ -54,18 +56,18 @@ def cost(rec: Recommender, ratings: Any, path: Path) -> dict[str, float]:
     return {"train_seconds": training, "epochs": epochs, "inference_seconds": inference}
 
 
-def by_rating(rec: Recommender, ratings: Any, path: Path) -> dict[str, dict[str, float]]:
+def by_rating(rec: Recommender, task: ClickTask, data: CellData, path: Path) -> dict[str, dict[str, float]]:
     """The mean P(the click is meant) of training clicks with each rating."""
-    quality, rating = _rated(rec, ratings, rec.quality_)
+    quality, rating = _rated(rec, task.ratings, rec.quality_)
     return {
         f"{value:g}": {"mean": float(quality[rating == value].mean()), "clicks": int((rating == value).sum())}
         for value in np.unique(rating)
     }
 
 
-def decisions(rec: Recommender, ratings: Any, path: Path) -> dict[str, int]:
+def decisions(rec: Recommender, task: ClickTask, data: CellData, path: Path) -> dict[str, int]:
     """Whether the model believes each training click (P > ½), beside the cell, and whether it is clean or noisy."""
-    believed, rating = _rated(rec, ratings, rec.quality_ > 0.5)
+    believed, rating = _rated(rec, task.ratings, rec.quality_ > 0.5)
     kind = np.where(np.isin(rating, CLEAN), 1, np.where(np.isin(rating, NOISY), 0, NEITHER)).astype(np.int8)
     _write(believed, kind, path.with_suffix(f".{DECISIONS}.parquet"))
     return {"clean": int((kind == 1).sum()), "noisy": int((kind == 0).sum())}
@@ -84,23 +86,14 @@ def _rated(rec: Recommender, ratings: Any, values: np.ndarray) -> tuple[np.ndarr
     return values[at[found]][order], rating[found][order]
 
 
-CLICKS: dict[str, Callable[[Recommender, Any, Path], Any]] = {
-    CURVE: _curve,
-    COST: cost,
-    BY_RATING: by_rating,
-    DECISIONS: decisions,
-}
-
-
-def label_decisions(
-    clf: Classifier, X: Any, y: Any, noisy: NoisyLabels | None, test: Any, path: Path
-) -> dict[str, int]:
+def label_decisions(clf: Any, task: LabelTask, data: CellData, path: Path) -> dict[str, int]:
     """The class a model decides for: of each training example and, where there are any, of each test example.
 
     An example is noisy where its label was changed; test labels are changed at the same rate. What was held out of
     training is neither.
     """
-    right = ~noisy.is_noise if noisy is not None else np.ones(len(y), bool)
+    noisy, test = data.noise, task.test
+    right = ~noisy.is_noise if noisy is not None else np.ones(len(clf.labels_), bool)
     parts = {"train": (clf.predicted_, np.where(clf.part_ == TRAIN, right, NEITHER))}
     if test is not None and noisy is not None:
         truth = clf.class_numbers(test[1])
@@ -111,9 +104,11 @@ def label_decisions(
     return {name: len(decided) for name, (decided, _) in parts.items()}
 
 
-LABELS: dict[str, Callable[..., Any]] = {
-    DECISIONS: label_decisions,
+MEASUREMENTS: dict[str, dict[str, Measurement]] = {
+    "clicks": {CURVE: _curve, COST: cost, BY_RATING: by_rating, DECISIONS: decisions},
+    "labels": {DECISIONS: label_decisions},
 }
+"""By task and name."""
 
 
 def _write(decided: np.ndarray, clean: np.ndarray, path: Path) -> None:

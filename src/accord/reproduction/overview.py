@@ -12,11 +12,11 @@ from accord.estimators.run_folder import read_json
 from accord.files import write_whole
 from accord.report.figures import draw_differences, figure
 from accord.report.plots import assigned
+from accord.report.tables import OVER_SEEDS, SIGNIFICANT, as_markdown, is_over_seeds
 from accord.reproduction.page import cells_done, newer_rules, what_is_wrong
 from accord.reproduction.running import OUTCOME
 from accord.reproduction.studies import STUDIES
 from accord.reproduction.tables import NOT_RUN, ROUNDING, named, paper_of, what_marks_mean
-from accord.studies.tables import OVER_SEEDS, SIGNIFICANT, as_markdown, is_over_seeds
 
 PAGE = "overview.md"
 AHEAD, BEHIND = "▲", "▼"

@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from accord.experiments.study import CELLS
 from accord.files import write_whole
+from accord.report.tables import as_markdown
 from accord.reproduction.cells import TABLE
 from accord.reproduction.figures import (
     draw_agreement,
@@ -19,8 +21,6 @@ from accord.reproduction.figures import (
 )
 from accord.reproduction.parts import Declared, Part, View
 from accord.reproduction.tables import NOT_RUN, draw_table
-from accord.studies.study import CELLS
-from accord.studies.tables import as_markdown
 
 VIEWS: dict[str, Callable[[View, list[Part], dict[str, Any], Path, str], list[str]]] = {
     "table": draw_table,

@@ -12,12 +12,13 @@ from accord.data.datasets.benchmarks import load_benchmark
 from accord.data.datasets.catalogue import find_data_set
 from accord.data.datasets.image_sets import IMAGE_SETS, LabelledImages
 from accord.errors import SettingError, nearest
-from accord.reproduction.measures import CLICKS, COST, CURVE, LABELS
-from accord.studies.clicks import Comparison
-from accord.studies.compare import Wanted
-from accord.studies.labels import LabelComparison
-from accord.studies.spaces import Space
-from accord.studies.study import Study
+from accord.experiments.compare import Wanted
+from accord.experiments.study import Study
+from accord.methods import Space
+from accord.reproduction.measures import COST, CURVE, MEASUREMENTS
+from accord.tasks.base import Task
+from accord.tasks.clicks import ClickTask
+from accord.tasks.labels import LabelTask
 
 EPOCHS = {"cifar10": 60, "fashion-mnist": 30, "mnist": 20, "digits": 60}
 """Epochs of every phase and method on images."""
@@ -41,7 +42,7 @@ class Part:
     """Images: the same wrong labels for every seed, where seeds are compared with one another."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     also: tuple[str, ...] = ()
-    """Further measurements of every cell: names of `measures.CLICKS` or `measures.LABELS`."""
+    """Further measurements of every cell: names of `measures.MEASUREMENTS`."""
     trials: int = 0
     """Trials of the search for every row; 0 takes the settings as they are."""
     sampler: str = "random"
@@ -78,48 +79,42 @@ class Part:
     @property
     def rules(self) -> tuple[str, ...]:
         """By which its cells are made now."""
-        return LabelComparison.rules if self.is_images else Comparison.rules
+        return (LabelTask if self.is_images else ClickTask).rules
 
     def study(self, root: Path | None, seeds: int, device: str) -> Study:
         """The comparison of this part; data that are not at hand are an error that says so."""
-        return self._images(root, seeds, device) if self.is_images else self._clicks(root, seeds, device)
-
-    def _clicks(self, root: Path | None, seeds: int, device: str) -> Comparison:
-        benchmark = load_benchmark(find_data_set(self.data), self.protocol, root)  # pyright: ignore
-        return Comparison.of_benchmark(
-            benchmark,
+        task, settings = (self._images if self.is_images else self._clicks)(root)
+        return Study(
+            task,
             methods=self.methods,
             models=self.models,
             seeds=seeds,
-            settings={"updates": "dense", **self.settings, "device": device},  # as on a GPU, wherever it runs
+            settings={**settings, **self.settings, "device": device},
             variants=self.variants,
-            inject=self.level,
-            measurements={name: CLICKS[name] for name in self.also},
-            test_epochs=CURVE in self.also,
+            follows=self.follows,
+            measurements={name: MEASUREMENTS[task.name][name] for name in self.also},
             timed=COST in self.also,
         )
 
-    def _images(self, root: Path | None, seeds: int, device: str) -> LabelComparison:
-        entry = IMAGE_SETS[self.data]
-        images = _loaded(self.data, root)
-        held = min(0.2, VALID_IMAGES / len(images.labels))
-        common = {"epochs": EPOCHS[self.data], "valid_share": held, "augment": entry.augment}
-        return LabelComparison(
+    def _clicks(self, root: Path | None) -> tuple[Task, dict[str, Any]]:
+        benchmark = load_benchmark(find_data_set(self.data), self.protocol, root)  # pyright: ignore
+        task = ClickTask.of_benchmark(benchmark, inject=self.level, test_epochs=CURVE in self.also)
+        # Whole tables are updated, as on a GPU, wherever it runs.
+        return task, {"cold_users": benchmark.cold_users, "updates": "dense"}
+
+    def _images(self, root: Path | None) -> tuple[Task, dict[str, Any]]:
+        entry, images = IMAGE_SETS[self.data], _loaded(self.data, root)
+        task = LabelTask(
             images.inputs,
             images.labels,
-            methods=self.methods,
-            models=self.models,
-            seeds=seeds,
-            settings={**common, **self.settings, "device": device},
-            variants=self.variants,
             test=(images.test_inputs, images.test_labels),
             noise=self.level,
             noise_seed=self.noise_seed,
+            spaces=dict(self.spaces),
             protocol={"data": self.data, "noise": self.level},
-            measurements={name: LABELS[name] for name in self.also},
-            spaces=self.spaces,
-            follows=self.follows,
         )
+        held = min(0.2, VALID_IMAGES / len(images.labels))
+        return task, {"epochs": EPOCHS[self.data], "valid_share": held, "augment": entry.augment}
 
 
 def folder_name(part: str) -> str:

@@ -11,14 +11,14 @@ from typing import Any
 from accord import __version__
 from accord.errors import DataError, MissingDataError, SettingError, nearest
 from accord.estimators.run_folder import kind_of, read_json, write_json
+from accord.experiments.budget import Budget
+from accord.experiments.compare import Start, Wanted, every_row, full_summary, run_cells
+from accord.experiments.study import CELLS, Cell, Study
+from accord.experiments.tuning import Standing, tuned_study
 from accord.reproduction.cells import TABLE, VALUES, StudyCells, parts_of
 from accord.reproduction.measures import COLUMNS
 from accord.reproduction.parts import Declared, Part, folder_name
-from accord.studies.budget import Budget
-from accord.studies.compare import Start, Wanted, every_row, full_summary, run_cells
-from accord.studies.study import CELLS, Cell, Study
-from accord.studies.tuning import Standing, tuned_study
-from accord.training import Hook, resolve_device
+from accord.training import Callback, resolve_device
 
 OUTCOME = "study.json"
 NOT_AT_HAND = "data not at hand"
@@ -31,7 +31,7 @@ class Callbacks:
     part: Callable[[str, int, int], None] = lambda name, number, of: None
     cell: Start | None = None
     search: Callable[[str, Standing], None] = lambda row, standing: None
-    trial: Callable[[int, int], Hook | None] = lambda trial, seed: None
+    trial: Callable[[int, int], Callback | None] = lambda trial, seed: None
     go_on: Callable[[], bool] = lambda: True
 
 
@@ -116,7 +116,7 @@ def refuse_other_study(declared: Declared, out: Path) -> None:
         found = f"file or folder '{min(there)}'" if there else None
     if found is not None:
         raise DataError(
-            f"'{out}' holds a {found}, so study '{declared.name}' is not put there; choose another place."
+            f"'{out}' holds a {found}, so study '{declared.name}' is not put there; choose another path."
         )
 
 

@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from accord.errors import SettingError, nearest
+from accord.experiments.budget import ROUNDS
+from accord.methods import Space
+from accord.methods.denoising import CONSTANTS
+from accord.methods.two_stage import IMAGE_CONSTANTS
 from accord.reproduction.parts import EPOCHS, Declared, Part, View
-from accord.studies.budget import ROUNDS
-from accord.studies.labels import CLEANLAB
-from accord.studies.spaces import CONSTANTS, IMAGE_CONSTANTS, IMAGES
+from accord.tasks.labels import CLEANLAB
 
 MODELS = ("gmf", "neumf", "cdae", "lightgcn")
 METHODS = ("normal", "wbpr", "t-ce", "ensemble", "deca", "deca-p")
@@ -23,7 +25,15 @@ AFTER_EPOCHS = {False: "ndcg@20", True: "accuracy"}
 TRIALS, PAPER_TRIALS, IMAGE_TRIALS = 36, 24, 4
 """Trials of the search for every row, by noisy validation; the same for all methods of a table. Fair tables are
 searched in two rounds, the paper's at random in the paper's grids."""
-PAPER_SETTINGS = {"learning_rate": 1e-3, "item_bias": False, "spread": 0.01}
+IMAGE_COMMON: Space = {"learning_rate": (0.1, 0.01), "weight_decay": (5e-4, 1e-3)}
+IMAGES: dict[str, Space] = {
+    "normal": IMAGE_COMMON,
+    "mw-net": IMAGE_COMMON,
+    "deca-p": IMAGE_COMMON,
+    "itlm": {"keep_share": (0.6, 0.8), "weight_decay": (5e-4, 1e-3)},
+}
+"""Four settings of every method for the large image sets; C1 = C2 = 1, the paper's best."""
+PAPER_SETTINGS = {"learning_rate": 1e-3, "item_bias": False, "init_std": 0.01}
 """What the paper's models have: its rate, no item bias, small fresh vectors."""
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from accord.files import whole_file
+from accord.report.tables import OVER_SEEDS, as_markdown, shown_p
 from accord.reproduction.paper_numbers import paper_value
 from accord.reproduction.parts import Part, View
-from accord.studies.tables import OVER_SEEDS, as_markdown, shown_p
 
 NOT_RUN = "not run"
 KNOWS = "†"

@@ -1,0 +1,60 @@
+"""`accord compare`: methods next to one another, tuned first where that is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from accord.cli import ui
+from accord.cli.paths import nothing_left, refuse_others
+from accord.cli.searching import run_tuned
+from accord.estimators.run_folder import REPORT
+from accord.experiments.budget import Budget
+from accord.experiments.compare import SUMMARY, compare
+from accord.experiments.study import CELLS, Study
+from accord.experiments.tuning import TUNE
+from accord.files import write_whole
+from accord.report import write_comparison_plot, write_comparison_report
+from accord.report.tables import as_csv, as_markdown, comparison_rows, detection_rows
+
+
+def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> None:
+    """Where there is a ``budget``, every row is tuned first."""
+    study.check()
+    refuse_others(out, "comparison", (CELLS, SUMMARY, TUNE))
+    tried = [0]
+    with nothing_left(out, lambda: any(out.glob("cells/*.json")) or max(tried) > 0):
+        if budget is not None:
+            study = run_tuned(study, budget, out, lambda now: tried.append(now.done))
+        summary = _compared(study, out)
+    _write_comparison(summary, out)
+    ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {study.seeds} seeds, mean ± std")
+    if detection_rows(summary):
+        ui.table(detection_rows(summary))
+    for words in study.remarks(summary):
+        ui.say(words)
+    ui.say(f"Selection: {summary['selection']}")
+    ui.say(f"Report: {out / REPORT}")
+
+
+def _compared(study: Study, out: Path) -> dict[str, Any]:
+    with ui.bar() as progress:
+        whole = progress.add_task("comparison", total=study.seeds * len(study.rows()), note="")
+
+        trainings = ui.Trainings(progress)
+
+        def start(row: str, seed: int, number: int, of: int) -> Any:
+            if not trainings.expects_more:
+                progress.update(whole, completed=number - 1, note=f"run {number}/{of}")
+            return trainings.callback(f"{row}, seed {seed}: ")
+
+        return compare(study, out, start)
+
+
+def _write_comparison(summary: dict[str, Any], out: Path) -> None:
+    tables = [comparison_rows(summary, bold=("**", "**")), detection_rows(summary)]
+    markdown = "\n".join(as_markdown(rows) for rows in tables if rows)
+    write_whole(out / "compare.md", markdown)
+    write_whole(out / "compare.csv", as_csv(summary))
+    write_comparison_plot(summary, out / "compare.svg")
+    write_comparison_report(summary, out / REPORT)

@@ -1,0 +1,40 @@
+"""`accord demo`: the main job on data the project makes itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from accord.cli import ui
+from accord.cli.comparing import compare_and_show
+from accord.cli.fit import run_fit
+from accord.cli.given import Given
+from accord.cli.simulating import SIMULATION, save_simulation
+from accord.data.simulator import SimulatorSettings, simulate
+from accord.errors import DataError
+from accord.estimators.run_folder import CONFIG, kind_of
+from accord.experiments.study import Study
+
+METHODS = ("normal", "deca", "deca-p")
+DIGITS_METHODS, DIGITS_NOISE = ("normal", "deca-p"), 0.4
+
+
+def run_demo(out: Path) -> None:
+    settings, sim = SimulatorSettings(), out / "sim"
+    others = out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir())
+    if others and kind_of(sim) != SIMULATION:
+        raise DataError(f"'{out}' holds other things than an earlier demo; choose another path with --out.")
+    ui.say(
+        f"Simulating {settings.interactions} clicks of {settings.users} users, {settings.noise:.0%} of them noise, "
+        f"then training {', '.join(METHODS)} over 3 seeds."
+    )
+    if not (sim / CONFIG).is_file():
+        save_simulation(simulate(settings), sim, overwrite=True)
+    log = Given(sim / "log.parquet")
+    task, asked = log.read([sim / "truth.parquet", sim / "clicks.parquet"], [], "fair", 0.0)
+    compare_and_show(Study(task, METHODS, ["gmf"], settings=asked), out / "compare")
+    run_fit(log, out / "run", {"model": "gmf", "method": "deca-p"}, overwrite=True)
+    ui.say(f"Digits, {DIGITS_NOISE:.0%} of the labels redrawn, {', '.join(DIGITS_METHODS)} over 3 seeds.")
+    digits = Given(Path("digits"), noise=DIGITS_NOISE)
+    task, asked = digits.read([], [], "fair", 0.0)
+    compare_and_show(Study(task, DIGITS_METHODS, ["auto"], settings=asked), out / "digits-compare")
+    run_fit(digits, out / "digits-run", {"method": "deca-p"}, overwrite=True)

@@ -1,0 +1,1 @@
+"""Comparisons of methods and searches for settings, cell by cell."""

@@ -1,0 +1,233 @@
+"""Models and methods side by side: every finished cell is kept, so that an interrupted comparison is resumed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+
+from accord.estimators.run_folder import read_json, write_json
+from accord.evaluation.significance import OVER, holm, over_seeds, paired_bootstrap
+from accord.experiments.cells import CellFiles, CellStore
+from accord.experiments.study import CHECKPOINTS, NO_SEARCH, Cell, Job, Study
+from accord.training import Callback, Checkpoints
+
+SUMMARY = "compare.json"
+"""Where a comparison's means and p-values are written down."""
+_Rows = dict[tuple[str, str], dict[str, Any]]
+Start = Callable[[str, int, int, int], Callback | None]
+"""Told (row, seed, number, of) when a cell begins; gives the callback of its training."""
+
+
+Wanted = Callable[[str, str], bool]
+"""Whether a row, by its model and method, is asked for."""
+
+
+def every_row(model: str, method: str) -> bool:
+    return True
+
+
+def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, Any]:
+    """Run every cell that is not done yet and summarise."""
+    (results,) = run_cells([(study, out)], start)
+    return written(study, out, results)
+
+
+def written(study: Study, out: Path, results: list[dict[str, Any]], beside: Path | None = None) -> dict[str, Any]:
+    """The summary of the cells that are done, tested and written down."""
+    paths = [folder / SUMMARY for folder in (out, beside) if folder is not None]
+    before = [read_json(path) for path in paths if path.is_file()] if study.tested() else []
+    summary = full_summary(study, CellFiles(out), results, before)
+    write_json(out / SUMMARY, summary)
+    return summary
+
+
+def full_summary(
+    study: Study, store: CellStore, results: list[dict[str, Any]], before: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The summary of the cells that are done, with p-values; of summaries made ``before`` some may stay."""
+    summary = summarise(results, study)
+    summary |= {"rules": list(study.rules)} if study.rules else {}
+    if study.tested():
+        _add_significance(summary, study, store, before)
+    return summary
+
+
+def run_cells(
+    studies: Sequence[tuple[Study, Path]],
+    start: Start | None = None,
+    go_on: Callable[[], bool] = lambda: True,
+    wanted: Wanted = every_row,
+    beside: Sequence[Path | None] = (),
+    stores: Callable[[Path], CellStore] = CellFiles,
+) -> list[list[dict[str, Any]]]:
+    """Run every cell that is wanted and not done yet; the results of all of each study's that are done by now.
+
+    No further cell is begun once ``go_on`` says no. Cells that the folders ``beside`` hold already are taken over.
+    ``stores`` says how the cells of a folder are kept.
+    """
+    results: list[dict[Cell, dict[str, Any] | None]] = []
+    todo: list[Job] = []
+    kept: dict[int, CellStore] = {}
+    for (study, out), other in zip(studies, beside or [None] * len(studies), strict=True):
+        study.check()
+        store, source = stores(out), None if other is None else stores(other)
+        store.folder.mkdir(parents=True, exist_ok=True)
+        kept[id(study)] = store
+        cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
+        results.append(
+            {cell: _found_again(study, cell, store) or _taken_over(study, cell, store, source) for cell in cells}
+        )
+        left = [cell for cell, done in results[-1].items() if done is None and wanted(cell.model, cell.method)]
+        todo += [Job(study, cell, store.folder) for cell in left if study.ready(cell)]
+    places = {id(study): own for (study, _), own in zip(studies, results, strict=True)}
+
+    def keep(job: Job, result: dict[str, Any]) -> None:
+        places[id(job.study)][job.cell] = _keep(job.study, job.cell, result, kept[id(job.study)])
+
+    def callback(job: Job) -> Callback | None:
+        cells = list(places[id(job.study)])
+        return start(job.cell.row, job.cell.seed, cells.index(job.cell) + 1, len(cells)) if start else None
+
+    for group in todo[0].study.groups(todo) if todo else []:
+        if not go_on():
+            break
+        checkpoints = Checkpoints(studies[0][1] / CHECKPOINTS)
+        group[0].study.run(group, [callback(job) for job in group], keep, checkpoints)
+        checkpoints.forget()
+    if studies and all(result is not None for own in results for result in own.values()):
+        shutil.rmtree(studies[0][1] / CHECKPOINTS, ignore_errors=True)  # what others left there
+    return [[result for result in own.values() if result is not None] for own in results]
+
+
+def _done(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
+    result = store.read(cell)
+    return result if result is not None and result.get("identity") == study.identity(cell) else None
+
+
+def _found_again(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
+    """A finished cell; where another search has found its settings since, it says so."""
+    result = _done(study, cell, store)
+    if result is None or study.is_searched_so(cell.method, str(result.get("search_budget", ""))):
+        return result
+    return _keep(study, cell, result, store)
+
+
+def _taken_over(study: Study, cell: Cell, store: CellStore, other: CellStore | None) -> dict[str, Any] | None:
+    """The same cell of another study."""
+    result = None if other is None else _done(study, cell, other)
+    if result is not None:
+        store.copy_from(other, cell)
+    return result
+
+
+def _keep(study: Study, cell: Cell, result: dict[str, Any], store: CellStore) -> dict[str, Any]:
+    result |= {"model": cell.model, "method": cell.method, "seed": cell.seed, "identity": study.identity(cell)}
+    result["search_budget"] = study.search_words(cell.method)
+    store.write(cell, result)
+    return result
+
+
+def summarise(results: list[dict[str, Any]], study: Study) -> dict[str, Any]:
+    """Mean and standard deviation over the seeds for each row and metric."""
+    rows = []
+    for model, method in study.rows():
+        own = [r for r in results if (r["model"], r["method"]) == (model, method)]
+        row: dict[str, Any] = {"model": model, "method": method, "metrics": {}, "seeds": len(own)}
+        rows.append(row)
+        if not own:
+            continue
+        row |= {"seconds": fmean(r["seconds"] for r in own), "uses_knowledge": own[0]["uses_knowledge"]}
+        for name in own[0]["metrics"]:
+            values = [r["metrics"][name] for r in own]
+            row["metrics"][name] = {"mean": fmean(values), "std": stdev(values) if len(values) > 1 else 0.0}
+        if "by_kind" in own[0].get("detection", {}):
+            kinds = own[0]["detection"]["by_kind"]
+            row["auc_by_kind"] = {k: fmean(r["detection"]["by_kind"][k] for r in own) for k in kinds}
+    summary: dict[str, Any] = {
+        "models": list(study.models),
+        "seeds": study.seeds,
+        "selection": results[0]["selection"] if results else "",
+        "search_budget": _searched(study),
+        **study.protocol,
+        "rows": rows,
+    }
+    machines = [r["machine"] for r in results if "machine" in r]
+    if machines:
+        summary["machines"] = [one for k, one in enumerate(machines) if one not in machines[:k]]
+    detected = [r for r in results if "popularity_by_kind" in r.get("detection", {})]
+    if detected:
+        summary["popularity_auc_by_kind"] = detected[0]["detection"]["popularity_by_kind"]
+    return summary
+
+
+def _searched(study: Study) -> str:
+    """How the settings of a table were found."""
+    if study.budget is None:
+        return NO_SEARCH
+    words = study.budget.words()
+    alike = all(study.search_words(method) == words for _, method in study.rows())
+    return words if alike else f"{words}; rows of few settings with more seeds"
+
+
+def _add_significance(
+    summary: dict[str, Any], study: Study, store: CellStore, before: Sequence[dict[str, Any]]
+) -> None:
+    """p-value of each row's difference from normal of the same model, Holm-corrected over the table.
+
+    Where metrics of each user or example are no longer at hand, the p-value of a summary made ``before``, of this
+    study or of one whose cells were taken over, stays for rows that have not changed; others are compared over
+    their seeds.
+    """
+
+    @cache
+    def measured(model: str, method: str) -> np.ndarray | None:
+        cells = [Cell(model, method, seed) for seed in range(study.seeds)]
+        values = [store.values(cell, study.tested()) for cell in cells] if (model, method) in whole else [None]
+        return None if any(one is None for one in values) else np.stack([one for one in values if one is not None])
+
+    whole = {(row["model"], row["method"]) for row in summary["rows"] if row["seeds"] == study.seeds}
+    rows, earlier = _by_name(summary), [_by_name(one) for one in before]
+    tested: list[tuple[dict[str, Any], float, dict[str, str]]] = []
+    for (model, method), row in rows.items():
+        pair = (model, method), (model or study.models[0], "normal")
+        if method == "normal":
+            continue
+        ours, theirs = (measured(*one) for one in pair)
+        if ours is not None and theirs is not None:
+            if ours.shape == theirs.shape:
+                tested.append((row, paired_bootstrap(ours, theirs), {}))
+            continue
+        known = [p for p in (_known_p(rows, own, pair) for own in earlier) if p is not None]
+        if known:
+            tested.append((row, known[0], {}))
+        elif whole.issuperset(pair):
+            own, base = (rows[one]["metrics"].get(study.tested_mean()) for one in pair)
+            p = over_seeds(own, base, study.seeds) if own and base else None
+            tested += [] if p is None else [(row, p, {OVER: "seeds"})]
+    for (row, p, how), corrected in zip(tested, holm([p for _, p, _ in tested]), strict=True):
+        row["against_normal"] = {"metric": study.tested(), "p": p, "p_holm": corrected} | how
+
+
+def _known_p(rows: _Rows, earlier: _Rows, pair: Sequence[tuple[str, str]]) -> float | None:
+    """The paired p-value of an earlier summary, where both rows are still of the same cells."""
+    known = earlier.get(pair[0], {}).get("against_normal", {})
+    if not known or OVER in known or not all(one in rows and _alike(rows[one], earlier.get(one)) for one in pair):
+        return None
+    return known["p"]
+
+
+def _by_name(summary: dict[str, Any]) -> _Rows:
+    return {(row.get("model", ""), row["method"]): row for row in summary["rows"]}
+
+
+def _alike(row: dict[str, Any], earlier: dict[str, Any] | None) -> bool:
+    """Whether a row is of the same cells: to the last digit, no other training gives the same metrics."""
+    if earlier is None or row["seeds"] != earlier.get("seeds"):
+        return False
+    return all(row["metrics"].get(name) == value for name, value in earlier["metrics"].items())

@@ -1,0 +1,105 @@
+"""A comparison as rows of text: for the terminal, Markdown and CSV alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+from accord.evaluation.significance import OVER
+
+SIGNIFICANT = 0.05
+OVER_SEEDS = "‡"
+"""Marks a p-value that is not of users or examples."""
+
+
+def metric_names(summary: dict[str, Any]) -> list[str]:
+    return list(dict.fromkeys(name for row in summary["rows"] for name in row["metrics"]))
+
+
+def labels(summary: dict[str, Any]) -> list[str]:
+    """Names of the rows: the method alone where there is one model; † marks knowledge no method has."""
+    one = len(summary.get("models", ["one"])) == 1
+    names = [row["method"] if one else f"{row['model']} {row['method']}".strip() for row in summary["rows"]]
+    return [n + (" †" if row.get("uses_knowledge") else "") for n, row in zip(names, summary["rows"], strict=True)]
+
+
+def best_rows(summary: dict[str, Any]) -> set[tuple[int, str]]:
+    """(row, metric) with the highest mean of its model; rows that use knowledge no method has do not compete."""
+    best = set()
+    models = {row.get("model", "") for row in summary["rows"]}
+    for model in models - {""} or models:  # a row without a model, popularity, competes with each
+        for name in metric_names(summary):
+            rows = [
+                (row["metrics"][name]["mean"], k)
+                for k, row in enumerate(summary["rows"])
+                if row.get("model", "") in (model, "") and name in row["metrics"] and not row.get("uses_knowledge")
+            ]
+            if rows:
+                best.add((max(rows)[1], name))
+    return best
+
+
+def comparison_rows(summary: dict[str, Any], bold: tuple[str, str] = ("", "")) -> list[list[str]]:
+    """Header and one row per method: mean ± std of each metric, p against normal, seconds of training."""
+    best, names = best_rows(summary), metric_names(summary)
+    tested = any("against_normal" in row for row in summary["rows"])
+    rows = [["method", *names, *(["p"] if tested else []), "train s"]]
+    for k, (row, label) in enumerate(zip(summary["rows"], labels(summary), strict=True)):
+        cells = []
+        for name in names:
+            value = row["metrics"].get(name)
+            text = "" if value is None else f"{value['mean']:.4f}±{value['std']:.4f}"
+            cells.append(f"{bold[0]}{text}{bold[1]}" if (k, name) in best else text)
+        if tested:
+            cells.append(shown_p(row))
+        rows.append([label, *cells, f"{row['seconds']:.1f}" if row.get("seeds", 1) else "not run"])
+    return rows
+
+
+def is_over_seeds(row: dict[str, Any]) -> bool:
+    return OVER in row.get("against_normal", {})
+
+
+def shown_p(row: dict[str, Any], star: str = "") -> str:
+    """A row's p-value against normal; ``star`` marks those beyond chance."""
+    p = row.get("against_normal", {}).get("p_holm")
+    if p is None:
+        return ""
+    return f"{p:.3f}{star if p < SIGNIFICANT else ''}{f' {OVER_SEEDS}' if is_over_seeds(row) else ''}"
+
+
+def detection_rows(summary: dict[str, Any]) -> list[list[str]]:
+    """ROC-AUC of each kind of noise for each method, and for item popularity alone."""
+    popularity = summary.get("popularity_auc_by_kind")
+    if popularity is None:
+        return []
+    rows = [["noise found by (ROC-AUC)", *popularity]]
+    for row, label in zip(summary["rows"], labels(summary), strict=True):
+        if "auc_by_kind" in row:
+            rows.append([label, *(f"{row['auc_by_kind'][k]:.3f}" for k in popularity)])
+    return [*rows, ["item popularity", *(f"{v:.3f}" for v in popularity.values())]]
+
+
+def as_markdown(rows: list[list[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def as_csv(summary: dict[str, Any]) -> str:
+    names = metric_names(summary)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    parts = [f"{name} {part}" for name in names for part in ("mean", "std")]
+    writer.writerow(["model", "method", *parts, "p_holm", "train_seconds"])
+    for row in summary["rows"]:
+        values = [
+            f"{row['metrics'][name][part]:.6f}" if name in row["metrics"] else ""
+            for name in names
+            for part in ("mean", "std")
+        ]
+        p = row.get("against_normal", {}).get("p_holm", "")
+        seconds = f"{row['seconds']:.3f}" if row["metrics"] else ""
+        writer.writerow([row.get("model", ""), row["method"], *values, p, seconds])
+    return out.getvalue()

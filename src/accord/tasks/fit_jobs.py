@@ -1,0 +1,87 @@
+"""From what a person named to a training: an estimator, what it is fitted on, and what is saved besides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from accord.errors import SettingError
+
+TRUTH = "truth.parquet"
+
+
+@dataclass
+class FitJob:
+    """A training that can begin."""
+
+    estimator: Any
+    source: Mapping[str, Any]
+    """Keyword arguments of `fit`."""
+    first: str
+    """What is done before the first epoch, in words."""
+    notes: dict[str, Any] | None = None
+    """What is stored with a run of labels besides its settings."""
+    also: Callable[[Path], None] = lambda draft: None
+    """Writes further files into the run folder."""
+    remarks: list[str] = field(default_factory=list)
+
+    def fit(self, callback: Any, checkpoint: Any) -> Any:
+        self.estimator.fit(**self.source, callback=callback, checkpoint=checkpoint)
+        if self.notes is not None:
+            self.estimator.notes_ = {**self.notes, "examples": len(self.estimator.labels_)}
+        return self.estimator
+
+
+def click_job(
+    log: Any, values: dict[str, Any], columns: Mapping[str, str | None], valid: Any = None, known: Any = None
+) -> FitJob:
+    from accord.estimators.recommender import Recommender
+
+    source = {"log": log, "valid": valid, "known": known, **columns}
+    return FitJob(Recommender(**values), source, "reading the log")
+
+
+def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str, clean: Path | None) -> FitJob:
+    """``given`` are examples as `label_sources` reads them; noise is added to their labels on purpose."""
+    from accord.data.noise import add_noise
+    from accord.estimators.classifier import Classifier
+    from accord.methods import METHODS
+    from accord.tasks.label_sources import further, set_apart
+
+    values = {"augment": given.augment} | values
+    settings = Classifier.check_settings(values)
+    uses_clean = settings.method_class.uses_clean_labels
+    if clean is not None and not uses_clean:
+        using = ", ".join(name for name in METHODS if METHODS.find(name).uses_clean_labels)
+        raise SettingError(f"--clean is for {using}; method '{settings.method}' uses none.")
+    examples, rows = given.examples, None
+    trusted = None if clean is None else further(given, clean)
+    if uses_clean and clean is None:
+        if not noise:
+            raise SettingError("This method learns from some clean examples: give them with --clean FILE.")
+        examples, trusted, rows = set_apart(examples, settings.seed)
+    labels, noisy = examples.labels, None
+    if noise:
+        classes, numbers = np.unique(labels, return_inverse=True)
+        noisy = add_noise(numbers, len(classes), noise, kind=noise_kind, seed=settings.seed)
+        labels = classes[noisy.labels]
+
+    def write_truth(draft: Path) -> None:
+        if noisy is not None:
+            # By the number of each example among those trained on and, where others were kept apart, among all.
+            true = {"index": np.arange(len(labels)), "true_label": examples.labels, "is_noise": noisy.is_noise}
+            parquet.write_table(pa.table(true if rows is None else true | {"row": rows}), draft / TRUTH)
+
+    source = {"X": examples.inputs, "y": labels, "clean": trusted, "names": examples.names}
+    notes = examples.notes | {"noise": None if noisy is None else noisy.notes()}
+    job = FitJob(Classifier(**values), source, "taking the examples in", notes, write_truth)
+    if rows is not None and trusted is not None:
+        words = f"examples were kept apart as clean; {TRUTH} says in 'row' which ones the others are"
+        job.remarks.append(f"{len(trusted[1])} {words}")
+    return job

@@ -1,0 +1,110 @@
+"""Labelled data as a person names them: a data set of the catalogue, a folder of images, or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accord.data.datasets.image_sets import IMAGE_SETS
+from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
+from accord.data.splits import clean_apart
+from accord.errors import DataError, SettingError
+from accord.tasks.labels import LabelTask
+
+Tick = Callable[[int, int], None]
+"""Told images read and images in all."""
+
+
+@dataclass(frozen=True)
+class LabelSource:
+    """Where the labelled data are."""
+
+    data: Path
+    label: str | None = None
+    labels: Path | None = None
+    size: int | None = None
+    ignore: list[str] = field(default_factory=list)
+    tick: Tick | None = None
+
+    @property
+    def named(self) -> bool:
+        """Whether a data set of the catalogue is meant."""
+        return str(self.data) in IMAGE_SETS and not self.data.exists()
+
+
+@dataclass(frozen=True)
+class LabelExamples:
+    """Examples to train on, and clean ones to test by where the data set has them."""
+
+    source: LabelSource
+    examples: Labelled
+    test: tuple[np.ndarray, np.ndarray] | None = None
+    augment: str = "none"
+
+    def task(self, noise: float, noise_kind: str, truth: Path | None) -> LabelTask:
+        """The task of these examples; a file of clean examples to test by takes the place of the set's own."""
+        test = self.test if truth is None else further(self, truth)
+        protocol = {"data": self.examples.notes["data"], "noise": noise, "noise_kind": noise_kind}
+        return LabelTask(self.examples.inputs, self.examples.labels, test, noise, noise_kind, protocol=protocol)
+
+
+def read_examples(source: LabelSource) -> LabelExamples:
+    name = str(source.data)
+    if source.named:
+        entry = IMAGE_SETS[name]
+        data = entry.load()
+        examples = Labelled(data.inputs, data.labels, None, {"source": "catalogue", "data": name})
+        return LabelExamples(source, examples, (data.test_inputs, data.test_labels), entry.augment)
+    if source.data.is_dir():
+        if source.labels is None:
+            raise SettingError(f"'{name}' is a folder; say which file holds its labels with --labels FILE.")
+        examples = read_folder(source.data, source.labels, source.label, source.size, source.tick)
+    elif source.labels is not None:
+        raise SettingError(f"--labels is for a folder of images, but '{name}' is none; use --label COLUMN.")
+    else:
+        examples = read_labelled_table(source.data, source.label, tuple(source.ignore))
+    return LabelExamples(source, replace(examples, notes={"data": name, **examples.notes}))
+
+
+def read_folder(
+    folder: Path, labels: Path, label: str | None, size: int | None, tick: Tick | None = None
+) -> Labelled:
+    return read_image_folder(folder, labels, label=label, size=size, tick=tick)
+
+
+def further(given: LabelExamples, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """More examples like those at hand: labels of images of the same folder, or a table with the same columns."""
+    source, examples = given.source, given.examples
+    if source.data.is_dir():
+        size = source.size or examples.inputs.shape[1]
+        more = read_folder(source.data, path, source.label, size, source.tick)
+    elif "columns" in examples.notes:
+        more = read_labelled_table(path, source.label, tuple(source.ignore))
+        more = in_the_order_of(more, examples.notes["columns"], path)
+    else:
+        raise SettingError(f"'{path}' cannot be used with the data set '{source.data}'.")
+    return more.inputs, more.labels
+
+
+def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> Labelled:
+    """A table with its columns in the order that was trained on."""
+    own = examples.notes["columns"]
+    if sorted(own) != sorted(columns):
+        odd = sorted(set(own) ^ set(columns))[0]
+        raise DataError(f"'{path}' has other columns than the training data; '{odd}' is in one of them alone.")
+    return replace(examples, inputs=examples.inputs[:, [own.index(name) for name in columns]])
+
+
+def set_apart(examples: Labelled, seed: int) -> tuple[Labelled, tuple[np.ndarray, np.ndarray], np.ndarray]:
+    """Some examples are taken out before noise is added on purpose: their labels are clean.
+
+    The others, these, and which the others are.
+    """
+    apart, rest = clean_apart(len(examples.labels), seed)
+    names: Any = None if examples.names is None else examples.names[rest]
+    kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes)
+    return kept, (examples.inputs[apart], examples.labels[apart]), rest

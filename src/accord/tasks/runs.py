@@ -1,0 +1,108 @@
+"""What can be asked of a saved run, whichever task it is of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from accord.estimators.run_folder import kind_of
+
+Rows = list[list[str]]
+"""A table for people: the first row is the header."""
+DETECTION = {
+    "roc_auc": "ROC-AUC",
+    "average_precision": "average precision",
+    "precision": "precision of the flag",
+    "recall": "recall of the flag",
+    "noise_share": "share of noise",
+}
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The given labels of a run, judged."""
+
+    issues: pa.Table
+    """Worst first."""
+    flagged: int
+    rule: str
+    """By what they are flagged, in words."""
+    cleaned: Any
+    """Gives the table of what is not flagged."""
+    measured: list[Rows] = field(default_factory=list)
+    """How well known noise was found."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A run, measured against the truth."""
+
+    measured: dict[str, float]
+    table: Rows
+    title: str
+    remarks: list[str] = field(default_factory=list)
+
+
+class SavedRun(ABC):
+    """A run folder, read."""
+
+    what: str
+    """What is judged: clicks or labels."""
+
+    def __init__(self, estimator: Any, path: Path | None = None) -> None:
+        self.estimator, self.path = estimator, path
+
+    @abstractmethod
+    def description(self) -> list[str]:
+        """What was trained and found, in sentences."""
+
+    @abstractmethod
+    def audit(self, share: float | None, truth: Path | None) -> Audit: ...
+
+    @abstractmethod
+    def evaluate(self, truth: Path | None, ks: Sequence[int], images: Path | None) -> Evaluation: ...
+
+    @abstractmethod
+    def write_report(self, path: Path) -> None: ...
+
+    def kept_epochs(self, metric: str, words: str) -> list[str]:
+        lines = []
+        for phase, kept in self.estimator.metrics_["validation"].items():
+            value = f", {words} {kept[metric]:.4f} on noisy validation" if metric in kept else ""
+            lines.append(f"{phase}: epoch {kept['epoch']} kept{value}")
+        return lines
+
+
+def detection_rows(measured: dict[str, Any]) -> Rows:
+    """How well known noise was found."""
+    return [["against the truth", "value"], *([label, f"{measured[n]:.4f}"] for n, label in DETECTION.items())]
+
+
+def run_of(estimator: Any, path: Path | None = None) -> SavedRun:
+    """A trained estimator as a run."""
+    if estimator.kind == "recommender":
+        from accord.tasks.click_runs import ClickRun
+
+        return ClickRun(estimator, path)
+    from accord.tasks.label_runs import LabelRun
+
+    return LabelRun(estimator, path)
+
+
+def open_run(path: Path) -> SavedRun:
+    """Read a run folder, of whatever kind it is; what is none is refused by its reader."""
+    if kind_of(path) == "classifier":
+        from accord.estimators.classifier import Classifier
+
+        return run_of(Classifier.load(path), path)
+    from accord.estimators.recommender import Recommender
+
+    return run_of(Recommender.load(path), path)
+
+
+__all__ = ["Audit", "Evaluation", "Rows", "SavedRun", "detection_rows", "open_run", "run_of"]

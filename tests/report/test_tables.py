@@ -1,0 +1,361 @@
+"""A comparison's summary and table by hand: means, who is best, who is significant, and what the files say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from accord.experiments import Comparison
+from accord.experiments.budget import Budget
+from accord.experiments.compare import run_cells, summarise, written
+from accord.evaluation.significance import over_seeds, paired_bootstrap
+from accord.experiments.study import Cell, Job
+from accord.report.tables import (
+    as_csv,
+    as_markdown,
+    best_rows,
+    comparison_rows,
+    detection_rows,
+    is_over_seeds,
+    labels,
+    metric_names,
+    shown_p,
+)
+
+
+def row(method: str, model: str = "gmf", p: float | None = None, over: str = "", **means: float) -> dict[str, Any]:
+    """A row with means of metrics; `ndcg_20` stands for ndcg@20."""
+    metrics = {name.replace("_", "@"): {"mean": mean, "std": mean / 10} for name, mean in means.items()}
+    tested = {} if p is None else {"against_normal": {"p": p / 2, "p_holm": p} | ({"over": over} if over else {})}
+    return {"model": model, "method": method, "metrics": metrics, "seeds": 3, "seconds": 12.34} | tested
+
+
+def oracle(model: str = "gmf", **means: float) -> dict[str, Any]:
+    return row("oracle", model, **means) | {"uses_knowledge": True}
+
+
+def table_of(*rows: dict[str, Any], models: tuple[str, ...] = ("gmf",)) -> dict[str, Any]:
+    return {"models": list(models), "rows": list(rows)}
+
+
+# -- who is best ------------------------------------------------------------------------------------------
+
+
+def test_the_oracle_is_never_bold() -> None:
+    """Though it is ahead in everything; nor does it take the bold from the best of the others."""
+    table = table_of(row("normal", a=0.1, b=0.3), row("deca", a=0.2, b=0.2), oracle(a=0.9, b=0.9))
+    assert best_rows(table) == {(1, "a"), (0, "b")}
+    shown = comparison_rows(table, ("**", "**"))
+    assert shown[1:] == [
+        ["normal", "0.1000±0.0100", "**0.3000±0.0300**", "12.3"],
+        ["deca", "**0.2000±0.0200**", "0.2000±0.0200", "12.3"],
+        ["oracle †", "0.9000±0.0900", "0.9000±0.0900", "12.3"],
+    ]
+    assert best_rows(table_of(oracle(a=0.9))) == set()
+    assert best_rows(table_of(oracle("", a=0.9), row("normal", a=0.1))) == {(1, "a")}
+
+
+def test_each_model_has_its_best_and_popularity_competes_with_all() -> None:
+    table = table_of(
+        row("popularity", "", a=0.5),
+        row("normal", "gmf", a=0.4),
+        row("deca", "gmf", a=0.3),
+        row("normal", "mf", a=0.6),
+        row("deca", "mf", a=0.7),
+        models=("gmf", "mf"),
+    )
+    assert best_rows(table) == {(0, "a"), (4, "a")}
+    assert best_rows(table_of(*table["rows"][:1])) == {(0, "a")}
+
+
+def test_a_row_that_was_not_measured_does_not_compete() -> None:
+    table = table_of(row("normal", a=-0.5), row("deca"), row("deca-p", a=-0.25, b=0.1))
+    assert best_rows(table) == {(2, "a"), (2, "b")}
+    assert metric_names(table) == ["a", "b"]
+
+
+# -- rows of text -----------------------------------------------------------------------------------------
+
+
+def test_rows_by_hand() -> None:
+    table = table_of(
+        row("normal", ndcg_20=0.12345, valid=0.5),
+        row("deca", ndcg_20=0.2, p=0.0123),
+        row("deca-p") | {"seeds": 0, "seconds": 0.0},
+        models=("gmf", "mf"),
+    )
+    assert comparison_rows(table) == [
+        ["method", "ndcg@20", "valid", "p", "train s"],
+        ["gmf normal", "0.1235±0.0123", "0.5000±0.0500", "", "12.3"],
+        ["gmf deca", "0.2000±0.0200", "", "0.012", "12.3"],
+        ["gmf deca-p", "", "", "", "not run"],
+    ]
+    untested = table_of(row("normal", a=0.5) | {"seconds": 1.0})
+    assert comparison_rows(untested, ("<b>", "</b>")) == [
+        ["method", "a", "train s"],
+        ["normal", "<b>0.5000±0.0500</b>", "1.0"],
+    ]
+
+
+def test_names_of_rows() -> None:
+    rows = row("popularity", ""), row("normal"), oracle()
+    assert labels(table_of(*rows)) == ["popularity", "normal", "oracle †"]
+    assert labels(table_of(*rows, models=("gmf", "mf"))) == ["popularity", "gmf normal", "gmf oracle †"]
+    assert labels({"rows": list(rows)}) == ["popularity", "normal", "oracle †"]
+
+
+@pytest.mark.parametrize(
+    ("p", "over", "shown"),
+    [
+        (0.0004, "", "0.000 *"),
+        (0.049, "", "0.049 *"),
+        (0.05, "", "0.050"),
+        (0.0499999, "", "0.050 *"),
+        (0.7, "seeds", "0.700 ‡"),
+        (0.01, "seeds", "0.010 * ‡"),
+        (None, "", ""),
+    ],
+)
+def test_a_star_stands_for_less_than_one_in_twenty(p: float | None, over: str, shown: str) -> None:
+    """Of the corrected p; another mark says that it is over the seeds."""
+    one = row("deca", p=p, over=over)
+    assert shown_p(one, " *") == shown
+    assert shown_p(one) == shown.replace(" *", "")
+    assert is_over_seeds(one) == bool(over)
+
+
+def test_noise_found_by_kind() -> None:
+    table = table_of(
+        row("normal") | {"auc_by_kind": {"all": 0.71, "slip": 0.8125}},
+        row("deca"),
+        row("deca-p") | {"auc_by_kind": {"slip": 0.9, "all": 0.95}},
+    )
+    assert detection_rows(table) == []
+    table["popularity_auc_by_kind"] = {"all": 0.5, "slip": 0.4321}
+    assert detection_rows(table) == [
+        ["noise found by (ROC-AUC)", "all", "slip"],
+        ["normal", "0.710", "0.812"],
+        ["deca-p", "0.950", "0.900"],
+        ["item popularity", "0.500", "0.432"],
+    ]
+
+
+def test_markdown() -> None:
+    assert as_markdown([["a", "b"], ["1", ""]]) == "| a | b |\n| --- | --- |\n| 1 |  |\n"
+
+
+def test_csv() -> None:
+    table = table_of(row("normal", a=0.5), row("deca", a=0.25, b=1.0, p=0.125), row("t-ce"))
+    assert as_csv(table).splitlines() == [
+        "model,method,a mean,a std,b mean,b std,p_holm,train_seconds",
+        "gmf,normal,0.500000,0.050000,,,,12.340",
+        "gmf,deca,0.250000,0.025000,1.000000,0.100000,0.125,12.340",
+        "gmf,t-ce,,,,,,",
+    ]
+
+
+# -- summaries --------------------------------------------------------------------------------------------
+
+LOG = pa.table({"user": [1, 1, 2], "item": [1, 2, 1]})
+CELLS: dict[tuple[str, int], dict[str, float]] = {
+    ("normal", 0): {"ndcg@20": 0.25, "noise auc": 0.5},
+    ("normal", 1): {"ndcg@20": 0.75, "noise auc": 0.625},
+    ("deca", 0): {"ndcg@20": 0.5, "noise auc": 0.75},
+    ("deca", 1): {"ndcg@20": 1.0, "noise auc": 0.875},
+    ("deca-p", 0): {"ndcg@20": 0.125, "noise auc": 1.0},
+}
+
+
+def result(method: str, seed: int, **more: Any) -> dict[str, Any]:
+    kinds = {"by_kind": {"all": 0.5 + seed / 4, "slip": 0.25}, "popularity_by_kind": {"all": 0.5, "slip": 0.375}}
+    return {
+        **{"model": "gmf", "method": method, "seed": seed, "metrics": CELLS[method, seed], "detection": kinds},
+        **{"seconds": 1.0 + seed, "uses_knowledge": method == "oracle", "selection": "by validation"},
+        **more,
+    }
+
+
+def study(**more: Any) -> Comparison:
+    choices = {"seeds": 2, "protocol": {"data": "made"}} | more
+    return Comparison(LOG, choices.pop("methods", ["normal", "deca", "deca-p", "t-ce"]), **choices)
+
+
+def test_means_and_deviations_over_the_seeds_that_are_done() -> None:
+    summary = summarise([result(*cell) for cell in CELLS], study())
+    normal, deca, deca_p, t_ce = summary["rows"]
+    assert normal == {
+        **{"model": "gmf", "method": "normal", "seeds": 2, "seconds": 1.5, "uses_knowledge": False},
+        "metrics": {
+            "ndcg@20": {"mean": 0.5, "std": pytest.approx(np.sqrt(0.125))},
+            "noise auc": {"mean": 0.5625, "std": pytest.approx(0.125 / np.sqrt(2))},
+        },
+        "auc_by_kind": {"all": 0.625, "slip": 0.25},
+    }
+    assert deca["metrics"]["ndcg@20"]["mean"] == 0.75
+    assert (deca_p["seeds"], deca_p["metrics"]["ndcg@20"]) == (1, {"mean": 0.125, "std": 0.0})
+    assert t_ce == {"model": "gmf", "method": "t-ce", "metrics": {}, "seeds": 0}
+    assert summary["popularity_auc_by_kind"] == {"all": 0.5, "slip": 0.375}
+    assert (summary["models"], summary["seeds"], summary["selection"]) == (["gmf"], 2, "by validation")
+    assert summary["data"] == "made"
+    assert summary["search_budget"] == "none: the settings as given"
+
+
+def test_where_nothing_is_done_there_are_rows_without_numbers() -> None:
+    summary = summarise([], study())
+    assert [one["seeds"] for one in summary["rows"]] == [0] * 4
+    assert summary["selection"] == ""
+    assert not {"machines", "popularity_auc_by_kind"} & set(summary)
+
+
+def test_every_machine_is_named_once_in_the_order_of_the_cells() -> None:
+    one, two = {"device": "cpu"}, {"device": "cuda"}
+    cells = [result(*cell, machine=machine) for cell, machine in zip(CELLS, [two, one, two, one, one], strict=True)]
+    assert summarise(cells, study())["machines"] == [two, one]
+    del cells[0]["machine"]
+    assert summarise(cells, study())["machines"] == [one, two]
+
+
+def test_how_settings_were_found_is_said_once_where_rows_are_alike() -> None:
+    words = "54 trials of 1 seed(s) for each row, random search"
+    tuned = study(budget=Budget(54), methods=["deca", "deca-p"])
+    assert summarise([], tuned)["search_budget"] == words
+    mixed = replace(tuned, methods=["deca", "normal"])  # of which normal has 18 settings
+    assert summarise([], mixed)["search_budget"] == f"{words}; rows of few settings with more seeds"
+
+
+# -- p-values ---------------------------------------------------------------------------------------------
+
+
+def put_users(folder: Path, method: str, seed: int, values: np.ndarray) -> None:
+    (folder / "cells").mkdir(exist_ok=True)
+    name = Cell("gmf", method, seed).name
+    parquet.write_table(
+        pa.table({"ndcg@20": values, "recall@20": values[::-1]}), folder / "cells" / f"{name}.parquet"
+    )
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> dict[str, np.ndarray]:
+    """Metrics of 12 users for each seed, beside the cells."""
+    rng = np.random.default_rng(0)
+    base = rng.random((2, 12))
+    every = {"normal": base, "deca": base + 0.1 + 0.3 * rng.normal(size=(2, 12)), "wbpr": rng.random((2, 12))}
+    for method, values in every.items():
+        for seed in range(2):
+            put_users(tmp_path, method, seed, values[seed])
+    return every
+
+
+def cells_of(*methods: str, **more: Any) -> list[dict[str, Any]]:
+    return [result("normal", s, **more) | {"method": m, "detection": {}} for m in methods for s in range(2)]
+
+
+def test_rows_are_tested_against_normal_user_by_user_and_corrected_together(
+    users: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    asked = study(methods=["normal", "deca", "wbpr", "t-ce"])
+    normal, deca, wbpr, t_ce = written(asked, tmp_path, cells_of("normal", "deca", "wbpr"))["rows"]
+    exact = [paired_bootstrap(users[m], users["normal"]) for m in ("deca", "wbpr")]
+    assert exact[0] != exact[1]
+    low, high = sorted(exact)
+    holms = {low: min(1, 2 * low), high: max(min(1, 2 * low), high)}
+    for one, p in zip((deca, wbpr), exact, strict=True):
+        assert one["against_normal"] == {"metric": "ndcg@20", "p": p, "p_holm": pytest.approx(holms[p])}
+    assert "against_normal" not in normal
+    assert "against_normal" not in t_ce
+    on_disk = json.loads((tmp_path / "compare.json").read_text())
+    assert on_disk["rows"] == [normal, deca, wbpr, t_ce]
+    assert on_disk["rules"] == list(Comparison.rules)
+
+
+def test_a_row_with_a_seed_left_to_do_is_not_tested(users: dict[str, np.ndarray], tmp_path: Path) -> None:
+    asked = study(methods=["normal", "deca", "wbpr"])
+    _, deca, wbpr = written(asked, tmp_path, cells_of("normal", "deca", "wbpr")[:-1])["rows"]
+    assert "against_normal" not in wbpr
+    assert deca["against_normal"]["p_holm"] == pytest.approx(deca["against_normal"]["p"])  # the only one
+    (tmp_path / "compare.json").unlink()
+    rows = written(asked, tmp_path, cells_of("normal", "deca", "wbpr")[1:])["rows"]
+    assert not any("against_normal" in one for one in rows)  # nor is any where normal lacks one
+
+
+def test_metrics_of_other_users_are_not_compared(users: dict[str, np.ndarray], tmp_path: Path) -> None:
+    for seed in range(2):
+        put_users(tmp_path, "deca", seed, users["deca"][seed, :11])
+    _, deca, wbpr = written(
+        study(methods=["normal", "deca", "wbpr"]), tmp_path, cells_of("normal", "deca", "wbpr")
+    )["rows"]
+    assert "against_normal" not in deca
+    assert "against_normal" in wbpr
+
+
+def test_without_metrics_of_users_it_is_tested_over_seeds(users: dict[str, np.ndarray], tmp_path: Path) -> None:
+    """Of the row whose own are gone alone; and where neither varies, not at all."""
+    (tmp_path / "cells" / "gmf-deca-seed1.parquet").unlink()
+    cells = [*cells_of("normal", "wbpr"), result("deca", 0), result("deca", 1)]
+    _, deca, wbpr = written(study(methods=["normal", "deca", "wbpr"]), tmp_path, cells)["rows"]
+    spread = float(np.sqrt(0.125))
+    p = over_seeds({"mean": 0.75, "std": spread}, {"mean": 0.5, "std": spread}, 2)
+    assert deca["against_normal"]["p"] == pytest.approx(p)
+    assert is_over_seeds(deca)
+    assert not is_over_seeds(wbpr)
+    same = [result("normal", 0) | {"method": m, "seed": s} for m in ("normal", "deca") for s in range(2)]
+    (tmp_path / "compare.json").unlink()
+    assert "against_normal" not in written(study(methods=["normal", "deca"]), tmp_path, same)["rows"][1]
+
+
+# -- cells ------------------------------------------------------------------------------------------------
+
+
+class Untrained(Comparison):
+    """Cells that take no time: what was run is written down."""
+
+    def run(self, jobs: Any, hooks: Any, keep: Any, unfinished: Any = None) -> None:
+        for job in jobs:
+            keep(job, {"metrics": {"ndcg@20": 0.5}, "seconds": 1.0, "uses_knowledge": False, "selection": "none"})
+
+    def groups(self, jobs: Any) -> list[list[Job]]:
+        return [[job] for job in jobs]
+
+
+def test_cells_are_run_in_order_once_and_as_long_as_there_is_time(tmp_path: Path) -> None:
+    asked = Untrained(LOG, ["popularity", "normal", "deca"], seeds=2)
+    begun: list[tuple[Any, ...]] = []
+    turns = iter([True, True, True, False])
+    (done,) = run_cells([(asked, tmp_path)], lambda *told: begun.append(told), lambda: next(turns))
+    assert begun == [("popularity", 0, 1, 6), ("popularity", 1, 2, 6), ("gmf normal", 0, 3, 6)]
+    assert [(one["model"], one["method"], one["seed"]) for one in done] == [
+        ("", "popularity", 0),
+        ("", "popularity", 1),
+        ("gmf", "normal", 0),
+    ]
+    cell = json.loads((tmp_path / "cells" / "gmf-normal-seed0.json").read_text())
+    assert cell == done[2]
+    assert cell["identity"] == asked.identity(Cell("gmf", "normal", 0))
+    assert cell["search_budget"] == "none: the settings as given"
+    begun.clear()
+    wanted = lambda model, method: method == "deca"  # noqa: E731
+    (done,) = run_cells([(asked, tmp_path)], lambda *told: begun.append(told), wanted=wanted)
+    assert begun == [("gmf deca", 0, 5, 6), ("gmf deca", 1, 6, 6)]
+    assert [one["method"] for one in done] == ["popularity", "popularity", "normal", "deca", "deca"]
+
+
+def test_a_cell_of_other_settings_is_run_anew(tmp_path: Path) -> None:
+    asked = Untrained(LOG, ["normal"], seeds=1)
+    begun: list[tuple[Any, ...]] = []
+
+    def run(one: Comparison) -> int:
+        begun.clear()
+        run_cells([(one, tmp_path)], lambda *told: begun.append(told))
+        return len(begun)
+
+    assert [run(asked), run(asked)] == [1, 0]
+    assert run(replace(asked, settings={"epochs": 3})) == 1
+    assert run(replace(asked, seeds=3)) == 3  # the first is of other settings by now
+    assert run(replace(asked, seeds=2)) == 0
