@@ -42,7 +42,7 @@ def bar_panel(
         ends = sorted((at(0.0), at(mean)))
         drawing.rect(ends[0], y, ends[1] - ends[0], THICK, f"area {fill(colours[name])}", f"{mean:.4f} ± {std:.4f}")
         if std:
-            drawing.line(at(mean - std), y + THICK / 2, at(mean + std), y + THICK / 2, "ink")
+            _error(drawing, (at(mean - std), y + THICK / 2), (at(mean + std), y + THICK / 2))
         drawing.text(max(at(0.0), at(mean + std)) + 6, y + 14.5, f"{mean:.4f}", "soft")
     return drawing
 
@@ -85,7 +85,13 @@ def grouped_bars(
         if std:
             middle = (left + right) / 2
             (_, low), (_, high) = frame.at(x, mean - std), frame.at(x, mean + std)
-            frame.drawing.line(middle, low, middle, high, "ink")
+            _error(frame.drawing, (middle, low), (middle, high))
     _, zero = frame.at(0, 0.0)
     frame.drawing.line(frame.left, zero, frame.right, zero, "ink")
     return frame.drawing
+
+
+def _error(drawing: Drawing, one: tuple[float, float], other: tuple[float, float]) -> None:
+    """A line with a halo, so that it shows on a dark bar too."""
+    drawing.line(*one, *other, "halo")
+    drawing.line(*one, *other, "ink")

@@ -63,7 +63,7 @@ SHAPES = f"""\
 .plot {{ display: block; max-width: 100%; height: auto; margin: 0 auto; font: {TEXT}px system-ui, sans-serif; }}
 .plot .title {{ font-weight: 600; }} .plot .line {{ fill: none; stroke-width: 2; stroke-linejoin: round; }}
 .plot .again {{ stroke-dasharray: 5 3; }} .plot .again.area {{ fill-opacity: .5; }}
-.plot .band {{ fill-opacity: .16; }} .plot .cut {{ stroke-dasharray: 4 3; }}
+.plot .band {{ fill-opacity: .16; }} .plot .cut {{ stroke-dasharray: 4 3; }} .plot .halo {{ stroke-width: 3.5; }}
 .plot .dot, .plot .ring {{ stroke-width: 1.5; }} .plot .hollow, .plot .ring {{ fill: none; }}
 """
 
@@ -95,7 +95,7 @@ def variables() -> str:
 def _rules(theme: Theme) -> str:
     fills = {"text": theme.ink, ".soft": theme.soft, ".paper": theme.card, ".stripe": theme.rule}
     fills |= {".warn": theme.warn, ".calm": theme.calm, ".heat": theme.heat, ".onheat": theme.card}
-    strokes = {".grid": theme.rule, ".ink": theme.ink}
+    strokes = {".grid": theme.rule, ".ink": theme.ink, ".halo": theme.card}
     lines = [f".plot {name} {{ fill: {colour}; }}" for name, colour in fills.items()]
     lines += [f".plot {name} {{ stroke: {colour}; }}" for name, colour in strokes.items()]
     for k, colour in enumerate(theme.series):
