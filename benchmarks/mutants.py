@@ -29,14 +29,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TUNING, REPRODUCE = "tests/studies/test_tuning.py", "tests/studies/test_reproduce.py"
+TUNING, REPRODUCE = "tests/studies/test_tuning.py", "tests/reproduction/test_reproduce.py"
 NEAREST: dict[str, tuple[str, ...]] = {
     "src/accord/evaluation/ranking.py": ("tests/evaluation/test_ranking.py",),
     "src/accord/evaluation/detection.py": ("tests/evaluation/test_detection.py",),
     "src/accord/studies/significance.py": ("tests/studies/test_significance.py",),
     "src/accord/data/splits.py": ("tests/data/test_splits.py",),
     "src/accord/data/benchmarks.py": ("tests/data/test_benchmarks.py", "tests/data/test_catalogue.py"),
-    "src/accord/report/overview.py": ("tests/report/test_results_tables.py", "tests/report/test_overview.py"),
+    "src/accord/reproduction/overview.py": (
+        "tests/reproduction/test_pages.py",
+        "tests/reproduction/test_overview.py",
+    ),
     "src/accord/studies/budget.py": (
         "tests/studies/test_budget.py",
         f"{TUNING}::test_every_row_of_a_comparison_gets_the_same_budget",
@@ -47,7 +50,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "src/accord/studies/tables.py": (
         "tests/studies/test_tables.py",
         "tests/studies/test_compare.py::test_tables",
-        "tests/report/test_overview.py",
+        "tests/reproduction/test_overview.py",
     ),
     "src/accord/studies/compare.py": ("tests/studies/test_tables.py", "tests/studies/test_compare.py"),
     "src/accord/studies/study.py": ("tests/studies/test_study.py", "tests/studies/test_compare.py"),
@@ -60,12 +63,19 @@ NEAREST: dict[str, tuple[str, ...]] = {
         f"{TUNING}::test_finished_cells_tell_what_their_search_found",
         f"{TUNING}::test_rounds_go_on_with_more_trials_and_are_read_when_time_is_up",
     ),
-    "src/accord/report/results.py": (
-        "tests/report/test_results_tables.py",
+    "src/accord/reproduction/tables.py": (
+        "tests/reproduction/test_pages.py",
         f"{REPRODUCE}::test_electronics_by_a_file_of_the_same_format",
+    ),
+    "src/accord/reproduction/figures.py": (
+        "tests/reproduction/test_pages.py",
         f"{REPRODUCE}::test_every_kind_of_view",
+    ),
+    "src/accord/reproduction/page.py": (
+        "tests/reproduction/test_pages.py",
         f"{REPRODUCE}::test_a_study_that_is_stopped_says_what_was_not_run",
     ),
+    "src/accord/reproduction/cells.py": ("tests/reproduction/test_cells.py",),
 }
 """Source files and the tests that should see a fault in them, the quickest first. Tests that take long are left
 out, and so is what is not there."""
