@@ -36,14 +36,14 @@ def together(
     checkpoint: Path | None = None,
 ) -> list[Any]:
     """Fit as one stack, on one source or on one for each."""
+    kept_in = None if checkpoint is None else every_step(checkpoint)
     if not OLD:
-        return list(fit_together(estimators, sources, callbacks=callbacks, checkpoint=checkpoint))  # pyright: ignore
+        return list(fit_together(estimators, sources, callbacks=callbacks, checkpoint=kept_in))  # pyright: ignore
     each = [sources] * len(estimators) if isinstance(sources, Mapping) else list(sources)
     if isinstance(estimators[0], Recommender):
         from accord.estimators.stacking import Source, fit_stacked  # pyright: ignore[reportMissingImports]
 
         made = [Source(one["log"], watch=one.get("eval_set")) for one in each]
-        kept_in = None if checkpoint is None else every_step(checkpoint)
         return fit_stacked(estimators, made, hooks=callbacks, checkpoint=kept_in)
     inputs, labels, clean = ([one.get(name) for one in each] for name in ("X", "y", "clean"))
     words: dict[str, Any] = {"clean": clean, "watch": each[0].get("eval_set"), "hooks": callbacks}

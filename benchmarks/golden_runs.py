@@ -18,6 +18,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from accord import Classifier, Recommender
+from accord.data.simulator import SimulatorSettings, simulate
+from golden_adapter import every_step, fit, history_of, together
+from golden_table import Golden
+
 # -- data ----------------------------------------------------------------------------------------------------------
 
 
