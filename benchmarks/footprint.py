@@ -169,6 +169,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="fail where a goal is missed")
     asked = parser.parse_args()
     trees = [tree.resolve() for tree in asked.tree or [HERE]]
+    for tree in trees:
+        if not (tree / "src" / "accord").is_dir():  # or an installed accord would be measured in its place
+            parser.error(f"'{tree}' holds no src/accord")
     environments = {tree: environment(tree, asked.threads) for tree in trees}
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
     with tempfile.TemporaryDirectory() as name:

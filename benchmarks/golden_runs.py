@@ -91,7 +91,7 @@ def own_network(shape: Any, classes: int) -> nn.Module:
 
 
 def golden(fitted: Any) -> Golden:
-    arrays, facts = (_of_clicks if isinstance(fitted, Recommender) else _of_labels)(fitted)
+    arrays, facts = _of_clicks(fitted) if isinstance(fitted, Recommender) else _of_labels(fitted)
     for role, network in sorted(fitted.networks_.items()):
         for name, tensor in network.state_dict().items():
             arrays[f"weights/{role}/{name}"] = tensor.detach().cpu().contiguous().numpy()
@@ -232,7 +232,7 @@ def _classifiers(method: str) -> tuple[list[Classifier], list[dict[str, Any]]]:
         Classifier(**{**LABELS, "model": "mlp", "method": method, "epochs": 8, "patience": 2, **own})
         for own in varied
     ]
-    clean = {"clean": digits().clean} if method == "mw-net" else {}
+    clean: dict[str, Any] = {"clean": digits().clean} if method == "mw-net" else {}
     return made, [digits().source(**clean)] * len(made)
 
 
