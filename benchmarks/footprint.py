@@ -5,8 +5,8 @@
 A tree is a checkout of accord; several are measured in one run, in turns, so that a busy machine hurts all alike.
 Every command is a process of its own. `import torch` is timed in every round, since the goals are told in it:
 a fit takes no longer than its training and 1.6 imports of torch, a recommendation 1.5 imports, and a fit of 100,000
-clicks no more than 450 MB. With `--check` the exit code is 1 where a tree misses a goal. Where others compute on the
-machine, wall seconds say little; CPU seconds, with `--threads 1`, say more.
+clicks no more than 450 MB. With `--check` the exit code is 1 where a tree misses a goal. Where others compute on
+the machine, wall seconds say little; CPU seconds, with `--threads 1`, say more.
 """
 
 from __future__ import annotations
@@ -169,6 +169,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="fail where a goal is missed")
     asked = parser.parse_args()
     trees = [tree.resolve() for tree in asked.tree or [HERE]]
+    for tree in trees:
+        if not (tree / "src" / "accord").is_dir():  # or an installed accord would be measured in its place
+            parser.error(f"'{tree}' holds no src/accord")
     environments = {tree: environment(tree, asked.threads) for tree in trees}
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
     with tempfile.TemporaryDirectory() as name:
