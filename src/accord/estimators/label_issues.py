@@ -4,8 +4,8 @@ A method that does not learn wrong labels by heart predicts the true class of it
 prediction is the rule (cleanlab's ``predicted_neq_given``); the rule of confident learning, made for held-out
 probabilities, flags fewer here: on digits with 40 % noise it found 62 % of the wrong labels against 94 %, at a
 precision of 99 % against 96 %. Where no noise model was trained, the noise matrix is counted as confident learning
-does (Northcutt, Jiang & Chuang, 2021): a class is confidently predicted when its probability is at least the mean it
-has over the examples that carry its label.
+does (Northcutt, Jiang & Chuang, 2021): a class is confidently predicted when its probability is at least the mean
+that it has over the examples that carry its label.
 """
 
 from __future__ import annotations
