@@ -86,6 +86,12 @@ def test_categories_are_encoded_as_the_strings_they_stand_for(form: str) -> None
     assert ids.values.equals(plain_ids.values)
 
 
+@pytest.mark.parametrize("form", sorted(categorical_columns()))
+def test_categories_are_found_as_the_strings_they_stand_for(form: str) -> None:
+    ids = Ids(pa.array(["b", "a"]))
+    assert ids.find(categorical_columns()[form]).tolist() == [-1, 1, -1, 0, 1]
+
+
 def test_categories_of_numbers_are_encoded_as_the_numbers() -> None:
     whole = pa.chunked_array([pa.array(pd.Categorical([5, 3, 5], categories=[3, 4, 5]))])
     codes, ids = encode(whole, "user", "the table", "user")

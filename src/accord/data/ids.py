@@ -33,6 +33,8 @@ class Ids:
     def find(self, raw: Any) -> np.ndarray:
         """Row numbers of raw ids, −1 where an id is unknown; '7' finds 7 and 7 finds '7'."""
         array = raw if isinstance(raw, pa.Array | pa.ChunkedArray) else as_id_array(raw, self.kind)
+        if pa.types.is_dictionary(array.type):
+            array = _plain_values(array)
         try:
             found = pc.index_in(self._alike(array), value_set=self.values)
         except pa.ArrowException as error:
@@ -146,6 +148,13 @@ def _dictionary(chunk: pa.DictionaryArray) -> pa.Array:
     views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     values = chunk.dictionary
     return pc.cast(values, views.get(values.type, values.type))
+
+
+def _plain_values(array: pa.DictionaryArray | pa.ChunkedArray) -> pa.ChunkedArray:
+    """A dictionary column with each row's own value."""
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    rows = [_dictionary(chunk).take(chunk.indices) for chunk in chunks]
+    return pa.chunked_array(rows) if rows else pa.chunked_array([], array.type.value_type)
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -158,10 +158,17 @@ def _download(address: str, checksum: str | None, draft: Path, tick: Tick) -> Pa
         raise DataError(f"{address} answered {code}; fetch it by hand, or try later.") from error
     except OSError as error:
         raise DataError(
-            f"{address} cannot be reached, or breaks off ({first_line(error)}); try later, or get it elsewhere."
+            f"{address} cannot be reached, or breaks off ({_reason(error)}); try later, or get it elsewhere."
         ) from error
     except ValueError as error:  # what pooch raises where the checksum differs
         raise DataError(f"{address} is not the expected file: its checksum differs.") from error
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong first, without what the libraries on the way say of it."""
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    return first_line(error)
 
 
 # -- archives ----------------------------------------------------------------------------------------------
