@@ -163,9 +163,9 @@ def test_a_search_without_a_single_training_says_why(tmp_path: Path) -> None:
 
 
 def test_what_is_no_search() -> None:
-    for wrong in ({"trials": 0}, {"seeds": 0}):
+    for wrong in (Tuning(study("normal"), trials=0), Tuning(study("normal"), seeds=0)):
         with pytest.raises(DataError, match="at least one trial and one seed"):
-            Tuning(study("normal"), **wrong).check()
+            wrong.check()
     Tuning(study("normal"), trials=1, seeds=1).check()
     with pytest.raises(SettingError, match="'seed' cannot be set"):
         Tuning(study("normal"), space={"seed": (1, 2)}).check()

@@ -30,7 +30,7 @@ from accord.studies.tables import (
 )
 
 
-def row(method: str, model: str = "gmf", p: float | None = None, over: str = "", **means: float) -> dict[str, Any]:
+def row(method: str, model: str = "gmf", p: float | None = None, over: str = "", **means: Any) -> dict[str, Any]:
     """A row with means of metrics; `ndcg_20` stands for ndcg@20."""
     metrics = {name.replace("_", "@"): {"mean": mean, "std": mean / 10} for name, mean in means.items()}
     tested = {} if p is None else {"against_normal": {"p": p / 2, "p_holm": p} | ({"over": over} if over else {})}
