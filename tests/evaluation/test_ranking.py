@@ -180,9 +180,10 @@ def test_every_metric_of_every_user_by_brute_force(seed: int) -> None:
     scores = rng.choice(LEVELS, (runs, n_users, n_items))
     seen, relevant = rng.random((2, n_users, n_items)) < 0.3
     lost = rng.integers(0, 3, n_users) * (rng.random() < 0.5)
-    train = Interactions.from_pairs(*np.nonzero(seen), n_users, n_items)
-    pairs = np.array(np.nonzero(relevant)).repeat(rng.integers(1, 3), 1)  # repeats count once
-    task = RankingTask.from_pairs(*pairs, [train], missed=lost if lost.any() else None)
+    rows, columns = np.nonzero(seen)
+    train = Interactions.from_pairs(rows, columns, n_users, n_items)
+    users, items = np.array(np.nonzero(relevant)).repeat(rng.integers(1, 3), 1)  # repeats count once
+    task = RankingTask.from_pairs(users, items, [train], missed=lost if lost.any() else None)
     assert task.users.tolist() == [u for u in range(n_users) if relevant[u].any() or lost[u]]
     if not len(task.users):
         return
@@ -191,7 +192,7 @@ def test_every_metric_of_every_user_by_brute_force(seed: int) -> None:
     assert set(found) == {f"{name}@{k}" for name in METRICS for k in ks}
     for run, (place, user), k in itertools.product(range(runs), enumerate(task.users.tolist()), ks):
         own = [set(np.flatnonzero(each[user]).tolist()) for each in (relevant, seen)]
-        expected = of_one_user(scores[run, user].tolist(), *own, int(lost[user]), k)
+        expected = of_one_user(scores[run, user].tolist(), own[0], own[1], int(lost[user]), k)
         for name, value in expected.items():
             assert found[f"{name}@{k}"][run, place].item() == pytest.approx(value, abs=1e-5), (name, k)
 

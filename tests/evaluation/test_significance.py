@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from accord.evaluation.significance import OVER, holm, over_seeds, paired_bootst
 # -- paired bootstrap -------------------------------------------------------------------------------------
 
 
-def of_every_resample(differences: list[float]) -> float:
+def of_every_resample(differences: Sequence[float]) -> float:
     """The two-sided p-value of all n^n resamples: twice the smaller share on one side of zero, zero included."""
     sums = [sum(drawn) for drawn in itertools.product(differences, repeat=len(differences))]
     below, above = (sum(side) / len(sums) for side in ([s <= 0 for s in sums], [s >= 0 for s in sums]))
@@ -68,9 +69,9 @@ def test_what_p_does_not_depend_on(pairs: list[tuple[int, int]], shift: int, see
     assert paired_bootstrap(4 * ours, 4 * theirs, seed, resamples=300) == p
     level = shift * np.arange(len(pairs))
     assert paired_bootstrap(ours + level, theirs + level, seed, resamples=300) == p
-    stacked = [np.concatenate([values, values + 2]) for values in (ours, theirs)]
-    assert paired_bootstrap(*stacked, seed, resamples=300) == p
-    assert paired_bootstrap(stacked[0][::-1], stacked[1], seed, resamples=300) == p
+    two, others = (np.concatenate([values, values + 2]) for values in (ours, theirs))
+    assert paired_bootstrap(two, others, seed, resamples=300) == p
+    assert paired_bootstrap(two[::-1], others, seed, resamples=300) == p
 
 
 def test_all_seeds_of_a_user_go_together() -> None:

@@ -96,11 +96,11 @@ def test_cells_tell_a_budget_wherever_it_was_spent() -> None:
 
 
 def value_of(settings: dict[str, Any]) -> float:
-    """What a training with these settings would be worth; of λ = 1 nothing comes."""
-    if settings["l2"] == 1.0:
+    """What a training with these settings would be worth; of λ = 1 nothing comes, nor of 0.7 with every seed."""
+    if settings["l2"] == 1.0 or (settings["l2"] == 0.7 and settings["seed"]):
         return nan
     alike = abs(settings.get("learning_rate", 0.01) - 0.003) + abs(settings["l2"] - 0.1)
-    return settings["seed"] / 8 - alike - (settings["method"] == "normal") + settings.get("c0", 0.0) / 1000
+    return settings["seed"] / 8 - alike + 2 * (settings["method"] == "normal") + settings.get("c0", 0.0) / 1000
 
 
 class Quick(Comparison):
@@ -127,14 +127,16 @@ def findings(place: Path) -> dict[str, Any]:
 
 def test_what_a_search_finds_and_writes_down(tmp_path: Path) -> None:
     """The mean over the seeds decides; a setting of which nothing comes is left out."""
-    tuning = Tuning(study("wbpr", settings={"dims": 4}), 5, 2, "grid", {"l2": (0.3, 0.2, 1.0, 0.0)}, alone=True)
+    tuning = Tuning(
+        study("wbpr", settings={"dims": 4}), 5, 2, "grid", {"l2": (0.3, 0.2, 1.0, 0.0, 0.7)}, alone=True
+    )
     seen: list[Standing] = []
     found = tune(tuning, tmp_path, seen.append)
     assert found == findings(tmp_path)
     kept = {name: found[name] for name in ("trials", "planned", "seeds", "sampler", "space", "fixed", "metric")}
     assert kept == {
         **{"trials": 3, "planned": 5, "seeds": 2, "sampler": "grid", "metric": "ndcg@20"},
-        **{"space": {"l2": [0.3, 0.2, 1.0, 0.0]}, "fixed": {"dims": 4}},
+        **{"space": {"l2": [0.3, 0.2, 1.0, 0.0, 0.7]}, "fixed": {"dims": 4}},
     }
     assert (found["model"], found["method"]) == ("gmf", "wbpr")
     exact = {
@@ -154,7 +156,7 @@ def test_what_a_search_finds_and_writes_down(tmp_path: Path) -> None:
     assert table["trial"].to_pylist() == [0, 1, 3]
     assert table["value"].to_pylist() == [r["value"] for r in found["rows"]]
     assert (seen[0].done, seen[0].best, seen[0].settings) == (0, None, {})
-    assert (seen[-1].done, seen[-1].trials, seen[-1].best, seen[-1].settings) == (3, 4, found["value"], {"l2": 0.2})
+    assert (seen[-1].done, seen[-1].trials, seen[-1].best, seen[-1].settings) == (3, 5, found["value"], {"l2": 0.2})
 
 
 def test_a_search_without_a_single_training_says_why(tmp_path: Path) -> None:
@@ -163,9 +165,11 @@ def test_a_search_without_a_single_training_says_why(tmp_path: Path) -> None:
 
 
 def test_what_is_no_search() -> None:
-    for wrong in ({"trials": 0}, {"seeds": 0}):
+    for wrong in (Tuning(study("normal"), trials=0), Tuning(study("normal"), seeds=0)):
         with pytest.raises(DataError, match="at least one trial and one seed"):
-            Tuning(study("normal"), **wrong).check()
+            wrong.check()
+    with pytest.raises(SettingError, match="unknown method"):
+        Tuning(study("normal", settings={"dcea.l2": 1.0})).check()
     Tuning(study("normal"), trials=1, seeds=1).check()
     with pytest.raises(SettingError, match="'seed' cannot be set"):
         Tuning(study("normal"), space={"seed": (1, 2)}).check()
@@ -223,7 +227,17 @@ def test_the_first_round_of_deca_p_is_normals_and_its_value_does_not_count(tmp_p
     place = tmp_path / "tune" / "gmf-deca-p"
     first, second = findings(place / "common"), findings(place / "own-4")
     assert (first["method"], second["method"]) == ("normal", "deca-p")
+    assert first["value"] > second["value"]
     assert tuned.tuned["gmf deca-p"] == first["best"] | second["best"]
+
+
+def test_where_nothing_common_is_searched_there_is_one_round(tmp_path: Path) -> None:
+    asked = study("deca", settings={"l2": 0.1, "learning_rate": 0.01})
+    tuned = searched(asked, tmp_path, Budget(6, sampler="rounds"))
+    place = tmp_path / "tune" / "gmf-deca"
+    assert [folder.name for folder in place.iterdir()] == ["own-6"]
+    assert findings(place / "own-6")["trials"] == 6
+    assert tuned.tuned["gmf deca"] == findings(place / "own-6")["best"]
 
 
 def test_rows_that_learn_nothing_are_not_searched_and_the_oracle_follows_normal(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from accord.report.tables import (
 )
 
 
-def row(method: str, model: str = "gmf", p: float | None = None, over: str = "", **means: float) -> dict[str, Any]:
+def row(method: str, model: str = "gmf", p: float | None = None, over: str = "", **means: Any) -> dict[str, Any]:
     """A row with means of metrics; `ndcg_20` stands for ndcg@20."""
     metrics = {name.replace("_", "@"): {"mean": mean, "std": mean / 10} for name, mean in means.items()}
     tested = {} if p is None else {"against_normal": {"p": p / 2, "p_holm": p} | ({"over": over} if over else {})}
@@ -347,12 +347,12 @@ def test_cells_are_run_in_order_once_and_as_long_as_there_is_time(tmp_path: Path
 
 
 def test_a_cell_of_other_settings_is_run_anew(tmp_path: Path) -> None:
-    asked = Untrained(LOG, ["normal"], seeds=1)
+    asked, out = Untrained(LOG, ["normal"], seeds=1), tmp_path / "a" / "new place"
     begun: list[tuple[Any, ...]] = []
 
     def run(one: Comparison) -> int:
         begun.clear()
-        run_cells([(one, tmp_path)], lambda *told: begun.append(told))
+        run_cells([(one, out)], lambda *told: begun.append(told))
         return len(begun)
 
     assert [run(asked), run(asked)] == [1, 0]
