@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pyarrow.csv as csv
 import pytest
-from accord.estimators.classifier_settings import ClassifierSettings
 
 from accord.cli import main
 from accord.data.simulator import Simulation
+from accord.estimators.classifier_settings import ClassifierSettings
 from accord.reproduction.overview import write_overview
 
 ROOT = Path(__file__).parents[2]

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 import torch
-from accord.estimators.parts import TRAIN
-from accord.estimators.stacking import Source, fit_stacked
 from torch import nn
 
 from accord import Recommender
 from accord.data.clicks import match_pairs
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, SettingError, UnknownIdError
+from accord.estimators.parts import TRAIN
+from accord.estimators.stacking import Source, fit_stacked
 from accord.evaluation import RankingTask, mean_metrics
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
