@@ -206,8 +206,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def _has_lone_steps(self, examples: int) -> bool:
         """Whether some step may have a single example."""
         settings = self.settings
-        few = settings.method == "itlm" and round(settings.keep_share * examples) <= 1
-        return settings.batch_size == 1 or examples == 1 or few
+        fewest = settings.method_class.fewest_examples(settings, examples)
+        return settings.batch_size == 1 or min(fewest, examples) <= 1
 
     def _usual_model(self) -> str:
         """convnet for images, unless they are too small to be pooled, and mlp for all else."""
@@ -221,7 +221,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         shape = self.shape_ if len(self.shape_) == 1 else (self.shape_[2], *self.shape_[:2])
         model = self.model_ if isinstance(self.model, str) else self.model
         settings = self.settings
-        fused = settings.compile and settings.method != "mw-net"  # forward mode goes through no compiled network
+        fused = settings.compile and settings.method_class.compilable
         usual = self._usual_model()
         return Networks(
             model, self.features, shape, len(self.classes_), settings.seed, self._device, fused, alone, usual

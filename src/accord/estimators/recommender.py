@@ -34,7 +34,7 @@ from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.estimators.settings import require
 from accord.evaluation import RankingTask
 from accord.evaluation.ranking import BLOCK, Scorer
-from accord.models import NOISE_MODELS, ModelFactory, model_of, models_of, recommender_factory
+from accord.models import NOISE_MODELS, ModelFactory, model_of, models_of, recommender_factory, trait
 from accord.models.recommenders import PairModel
 from accord.models.stack import stack_kind
 from accord.optim import MANY_ROWS
@@ -152,17 +152,17 @@ class Recommender(Estimator):
     def _shared_by_stack(self, data: Interactions, split: SplitLog) -> dict[str, Any]:
         """What the runs of a stack must have in common."""
         settings = self.settings
-        architectures = {settings.model, settings.auxiliary, settings.noise_model}
+        architectures = (settings.model, settings.auxiliary, settings.noise_model)
         same: dict[str, Any] = {
             "numbers of training clicks, users and items": (data.drawn_in_an_epoch, data.n_users, data.n_items),
             "tables, which are too large to be updated whole; give updates=dense": self._by_rows(
                 split, data.device
             ),
         }
-        if "cdae" in architectures:  # passes of one length
+        if any(trait(model, "reads_rows", False) for model in architectures):  # passes of one length
             cuts = RowCuts.of(data, settings.batch_size)
             same["number of batches"] = (cuts.batches, None if cuts.even else id(self))
-        if "lightgcn" in architectures:
+        if any(trait(model, "one_graph", False) for model in architectures):
             same["graph"] = id(data)
         return same
 

@@ -72,6 +72,11 @@ def model_of(name: str, task: str) -> Callable[..., nn.Module]:
     return model
 
 
+def trait(model: str, name: str, default: Any) -> Any:
+    """An attribute of a named model's class; the default where it has none, or is of the person's own."""
+    return getattr(MODELS.find(model), name, default) if model in MODELS else default
+
+
 def recommender_factory(
     model: str | ModelFactory,
     *,
@@ -97,4 +102,5 @@ __all__ = [
     "models_of",
     "recommender_factory",
     "register_model",
+    "trait",
 ]
