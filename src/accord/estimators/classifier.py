@@ -35,10 +35,10 @@ from accord.estimators.label_issues import judge
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
 from accord.estimators.networks import Networks
-from accord.estimators.settings import make_settings, require, settings_class
+from accord.estimators.settings import make_settings, settings_class
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods.two_stage import some_classes
-from accord.models import models_of
+from accord.models import check_model
 from accord.models.classifiers import SMALLEST
 from accord.models.classifiers.mlp import WIDTH
 from accord.models.stack import as_stack, stack_kind
@@ -87,8 +87,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
         settings = super().check_settings(values)
-        require("model", settings.model, [*models_of(cls.task), "auto", CUSTOM])
-        require("auxiliary", settings.auxiliary, [*models_of(cls.task), "auto"])
+        check_model(settings.model, cls.task, "auto", CUSTOM)
+        check_model(settings.auxiliary, cls.task, "auto", what="auxiliary")
         return settings
 
     # -- fitting ---------------------------------------------------------------------------------------

@@ -236,11 +236,6 @@ def checked(cls: type[S], values: dict[str, Any]) -> S:
         raise SettingError(f"Setting '{name}{index}': {deepest['msg']} (it was {deepest['input']!r}).") from error
 
 
-def require(name: str, value: str, known: list[str]) -> None:
-    if value not in known:
-        raise SettingError(f"Unknown {name} '{value}': {nearest(value, known)}")
-
-
 def signature_of(task: str, own: list[inspect.Parameter]) -> inspect.Signature:
     """An estimator's signature with every setting, for `help`, editors and scikit-learn."""
     first = [one for one in own if one.kind is not inspect.Parameter.VAR_KEYWORD]
