@@ -35,10 +35,10 @@ from accord.estimators.label_issues import judge
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
 from accord.estimators.networks import Networks
-from accord.estimators.settings import make_settings, require, settings_class
+from accord.estimators.settings import make_settings, settings_class
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods.two_stage import some_classes
-from accord.models import models_of
+from accord.models import check_model
 from accord.models.classifiers import SMALLEST
 from accord.models.classifiers.mlp import WIDTH
 from accord.models.stack import as_stack, stack_kind
@@ -87,8 +87,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
         settings = super().check_settings(values)
-        require("model", settings.model, [*models_of(cls.task), "auto", CUSTOM])
-        require("auxiliary", settings.auxiliary, [*models_of(cls.task), "auto"])
+        check_model(settings.model, cls.task, "auto", CUSTOM)
+        check_model(settings.auxiliary, cls.task, "auto", what="auxiliary")
         return settings
 
     # -- fitting ---------------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def _has_lone_steps(self, examples: int) -> bool:
         """Whether some step may have a single example."""
         settings = self.settings
-        few = settings.method == "itlm" and round(settings.keep_share * examples) <= 1
-        return settings.batch_size == 1 or examples == 1 or few
+        fewest = settings.method_class.fewest_examples(settings, examples)
+        return settings.batch_size == 1 or min(fewest, examples) <= 1
 
     def _usual_model(self) -> str:
         """convnet for images, unless they are too small to be pooled, and mlp for all else."""
@@ -221,7 +221,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         shape = self.shape_ if len(self.shape_) == 1 else (self.shape_[2], *self.shape_[:2])
         model = self.model_ if isinstance(self.model, str) else self.model
         settings = self.settings
-        fused = settings.compile and settings.method != "mw-net"  # forward mode goes through no compiled network
+        fused = settings.compile and settings.method_class.compilable
         usual = self._usual_model()
         return Networks(
             model, self.features, shape, len(self.classes_), settings.seed, self._device, fused, alone, usual
