@@ -13,7 +13,7 @@ import pytest
 
 from accord.cli import main
 from accord.data.simulator import Simulation
-from accord.estimators.classifier_settings import ClassifierSettings
+from accord.estimators import settings
 from accord.reproduction.overview import write_overview
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from accord.methods import Method, Setup, chosen_method
 from accord.objectives import binary, multiclass
 from accord.training import EpochRecord, Run, computes_here
 
-OBJECTIVES = {"clicks": binary, "labels": multiclass}
+OBJECTIVES: dict[str, Any] = {"clicks": binary, "labels": multiclass}
 CUSTOM = "custom"
 """How a run folder calls an architecture of the person's own."""
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from accord.errors import SettingError, nearest
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
+from accord.models import trait
 from accord.optim import Updates
 from accord.training import TrainingOptions
 
@@ -40,9 +41,10 @@ class TaskSettings(BaseModel):
         return method_of(self.method, self.task)
 
 
-RATE_AND_L2 = {"": (3e-3, 0.06), "lightgcn": (1e-2, 1e-3)}
-"""Learning rate and λ of each model where none are given, by noisy validation: LightGCN's averaging shrinks its
-vectors, so they must be free to grow."""
+RATE, L2, DIMS = 3e-3, 0.06, 32
+"""Learning rate, λ and length of vectors where neither a person nor the model says any; by noisy validation."""
+SGD_RATE, ADAM_RATE = 0.1, 1e-3
+"""The same rates for classifiers."""
 
 
 class ClickSettings(TaskSettings):
@@ -89,7 +91,7 @@ class ClickSettings(TaskSettings):
     """What ranks for users without a training click: item popularity, or the model's untrained vectors."""
 
     def training_options(self, n_users: int, capture: bool = False) -> TrainingOptions:
-        rate, l2 = RATE_AND_L2.get(self.model, RATE_AND_L2[""])
+        rate, l2 = trait(self.model, "usual_rate", RATE), trait(self.model, "usual_l2", L2)
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -104,8 +106,8 @@ class ClickSettings(TaskSettings):
 
     def memory_need(self, n_users: int, n_items: int, n_clicks: int) -> int:
         """Bytes that training takes, roughly: the networks with their moments, a step's batch, and the clicks."""
-        dims = self.dims or (64 if self.model == "lightgcn" else 32)
-        wide = 5 * dims if self.model == "neumf" else dims
+        dims = self.dims or trait(self.model, "usual_dims", DIMS)
+        wide = dims * trait(self.model, "numbers_per_dim", 1)
         networks = self.method_class.network_count
         batch = min(self.batch_size, n_clicks)
         numbers = (n_users + n_items) * wide * networks * 4 + batch * wide * networks * 12
@@ -154,7 +156,7 @@ class LabelSettings(TaskSettings):
     """On a GPU, fuse the network's kernels with torch.compile: seconds once, then faster epochs. Not for mw-net."""
 
     def training_options(self, model: str) -> TrainingOptions:
-        usual = 1e-3 if self.optimiser == "adam" else 0.05 if model in ("mlp", "convnet") else 0.1
+        usual = ADAM_RATE if self.optimiser == "adam" else trait(model, "usual_rate", SGD_RATE)
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -232,11 +234,6 @@ def checked(cls: type[S], values: dict[str, Any]) -> S:
         name = "settings" if not deepest["loc"] else str(deepest["loc"][0])
         index = "".join(f"[{one}]" for one in deepest["loc"][1:] if isinstance(one, int))
         raise SettingError(f"Setting '{name}{index}': {deepest['msg']} (it was {deepest['input']!r}).") from error
-
-
-def require(name: str, value: str, known: list[str]) -> None:
-    if value not in known:
-        raise SettingError(f"Unknown {name} '{value}': {nearest(value, known)}")
 
 
 def signature_of(task: str, own: list[inspect.Parameter]) -> inspect.Signature:
