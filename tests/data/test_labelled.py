@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from accord.data.labelled import LabelledData, Scaling
 
 from accord.data import labelled
 from accord.data.augmentation import Augmentation
-from accord.data.labelled import LabelledData, Scaling
 from accord.models import MLP
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from accord.training.stacked_optimisers import OnePassAdam, StackedAdam
 from torch import Tensor, nn
 
 from accord.kernels._triton import triton
 from accord.kernels.adam import scales_of
-from accord.training.stacked_optimisers import OnePassAdam, StackedAdam
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 needs_triton = pytest.mark.skipif(triton is None, reason="needs Triton")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from accord.models.neumf import NeuMF
 
 from accord.kernels import scores
 from accord.kernels._triton import triton
 from accord.kernels.scores import can_score_pairs
-from accord.models.neumf import NeuMF
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from accord.data.labelled import LabelledData, Scaling
+from accord.models.weight_net import WeightNet
 from sklearn.datasets import load_digits
 from torch import nn
 
-from accord.data.labelled import LabelledData, Scaling
 from accord.data.noise import NoisyLabels, add_noise
 from accord.estimators import Classifier
 from accord.methods import ClassifierMethodSettings, Clock, TwoStage, make_classifier_method
 from accord.models import MLP, NoiseModel
-from accord.models.weight_net import WeightNet
 from accord.objectives.multiclass import cross_entropy, kl_divergence, stage_one, stage_two
 from accord.training import TrainingOptions, seeded, train
 

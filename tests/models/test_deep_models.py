@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from accord.data.row_batches import RowBatch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
 from accord import Recommender
 from accord.data.interactions import Interactions
-from accord.data.row_batches import RowBatch
 from accord.methods import make_method
 from accord.models import CDAE, LightGCN, NeuMF, Popularity, lightgcn
 from accord.training import TrainingOptions, train

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from accord.models.noise_model import NoiseModel
+from accord.models.stacked import CDAEStack, MLPStack, NoiseStack, Stack, stack
+from accord.models.vision import MLP
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from accord.data.interactions import StackedBatch
 from accord.models import CDAE, GMF, MF, LightGCN, NeuMF, lightgcn
-from accord.models.noise_model import NoiseModel
-from accord.models.stacked import CDAEStack, MLPStack, NoiseStack, Stack, stack
-from accord.models.vision import MLP
 from accord.objectives import multiclass
 
 USERS, ITEMS, BATCH = 7, 9, 12

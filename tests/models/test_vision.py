@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from accord.models.vision.inception import InceptionBlock
 from torch import nn
 
 from accord.models import CLASSIFIERS, MLP, NoiseModel, ResNet32, Wrapped
 from accord.models import noise_model as noise_module
-from accord.models.vision.inception import InceptionBlock
 
 
 @pytest.mark.parametrize("name", list(CLASSIFIERS))

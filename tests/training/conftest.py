@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from accord.data.batches import StackedClickBatch
 from accord.data.labelled_stack import StackedLabelledBatch
+
 from accord.training import stacking
 
 

@@ -7,12 +7,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from accord.estimators.classifier_settings import make_classifier_settings
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from accord.data.interactions import Interactions, PairBatch
 from accord.errors import AccordError, SettingError
-from accord.estimators.classifier_settings import make_classifier_settings
 from accord.methods import METHODS, Clock, Denoising, make_method
 from accord.models import recommender_factory
 from accord.training import (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from accord.training.optimisers import Adam, touched
 from torch import nn
 
 from accord.models import CDAE, GMF, MF, NeuMF
-from accord.training.optimisers import Adam, touched
 
 USERS, ITEMS = 9, 7
 

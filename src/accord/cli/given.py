@@ -81,10 +81,9 @@ class Given:
 
         if self.task == "labels":
             return label_job(self._examples(), values, self.noise, self.noise_kind, clean)
-        benchmark = self._benchmark("fair")
+        benchmark = self._benchmark("fair", **self.columns)
         if benchmark is None:
             return click_job(self.data, values, self.columns, self.valid)
-        refuse_given(OWN_SPLIT, **self.columns)
         return click_job(benchmark.train, values, {}, self.valid or benchmark.valid, benchmark.known)
 
     def read(
@@ -110,15 +109,17 @@ class Given:
     ) -> tuple[Task, dict[str, Any]]:
         from accord.tasks.clicks import ClickTask
 
-        benchmark = self._benchmark(protocol)
+        benchmark = self._benchmark(protocol, truth=truths, valid=self.valid, k=ks, **self.columns)
         if benchmark is None:
             columns = self.columns
             return ClickTask(self.data, truths, columns, self.valid, list(ks) or [20], inject=inject), {}
-        refuse_given(OWN_SPLIT, truth=truths, valid=self.valid, k=ks, **self.columns)
         return ClickTask.of_benchmark(benchmark, inject=inject), {"cold_users": benchmark.cold_users}
 
-    def _benchmark(self, protocol: str) -> Any:
-        """The data set of a name under a protocol; nothing where a file is meant."""
+    def _benchmark(self, protocol: str, **own_split: object) -> Any:
+        """The data set of a name under a protocol; nothing where a file is meant.
+
+        ``own_split`` are options that say what a data set of the catalogue says itself.
+        """
         from accord.data.datasets.benchmarks import load_benchmark
         from accord.data.datasets.catalogue import find_data_set
 
@@ -126,6 +127,7 @@ class Given:
         if self.data.exists() or self.data.suffix or os.sep in name:
             return None
         entry = find_data_set(name)
+        refuse_given(OWN_SPLIT, **own_split)
         if protocol == "paper" and entry.caveat:
             ui.say(f"The files of {entry.title}: {entry.caveat}.")
         return load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from accord.errors import AccordError
 from accord.estimators.settings import OF_TASK, make_settings, signature_of
@@ -18,7 +18,7 @@ from accord.methods import METHODS, Method, Setup, chosen_method
 from accord.objectives import binary, multiclass
 from accord.training import EpochRecord, Run, computes_here
 
-OBJECTIVES = {"clicks": binary, "labels": multiclass}
+OBJECTIVES: dict[str, Any] = {"clicks": binary, "labels": multiclass}
 CUSTOM = "custom"
 """How a run folder calls an architecture of the person's own."""
 
@@ -35,9 +35,6 @@ class Cache:
         if whole not in self._made:
             self._made[whole] = (owners, make())
         return self._made[whole][1]
-
-    def drop(self) -> None:
-        self._made.clear()
 
 
 @dataclass
@@ -223,8 +220,3 @@ class Estimator:
         settings = self.settings
         fields = type(settings).model_fields
         return {name: value for name, value in settings.model_dump().items() if value != fields[name].default}
-
-
-def judged_quality(method: Method, networks: dict[str, nn.Module], batch: Any) -> Tensor:
-    """P(the given label is right) of each example of one run's batch, (B,)."""
-    return method.label_quality(networks, batch).flatten()

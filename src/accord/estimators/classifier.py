@@ -31,7 +31,7 @@ from accord.estimators.examples import (
     refused,
 )
 from accord.estimators.issues import flag_share, worst_first
-from accord.estimators.label_issues import judge
+from accord.estimators.label_issues import judge as judge_labels
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
 from accord.estimators.networks import Networks
@@ -292,7 +292,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         own = len(X) if source.get("clean") is not None else 0  # laid end to end
         return room_for(taken + 2 * own * example * 4, MOST[device.type], device)
 
-    def _finish(self, trained: Trained, judge_labels: bool) -> None:
+    def _finish(self, trained: Trained, judge: bool) -> None:
         """Keep what was learned and judge every given label."""
         self.history_, self.architectures_ = trained.history, trained.architectures
         self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
@@ -302,8 +302,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             found = self._eval_set.measure(together, [0], [self._eval_set])
             self.history_[-1]["eval_set_together"] = {name: float(value) for name, value in found.items()}
         self.n_iter_, self.device_ = len(self.history_), str(self._device)
-        if judge_labels:
-            judged = judge(method, self.networks_, LabelFeed([self._whole]).in_order, len(self.classes_))
+        if judge:
+            judged = judge_labels(method, self.networks_, LabelFeed([self._whole]).in_order, len(self.classes_))
             self.label_quality_, self.predicted_ = judged.quality, judged.predicted
             self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix
             self.worst_images_ = self._worst_images()

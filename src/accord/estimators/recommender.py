@@ -75,10 +75,9 @@ class Recommender(Estimator):
         settings = super().check_settings(values)
         check_model(settings.model, cls.task, CUSTOM)
         check_model(settings.auxiliary, cls.task, what="auxiliary")
-        if settings.noise_model not in NOISE_MODELS:
-            raise SettingError(
-                f"Unknown noise_model '{settings.noise_model}': {nearest(settings.noise_model, NOISE_MODELS)}"
-            )
+        noise_model = settings.noise_model
+        if noise_model not in NOISE_MODELS:
+            raise SettingError(f"Unknown noise_model '{noise_model}': {nearest(noise_model, NOISE_MODELS)}")
         return settings
 
     # -- fitting ---------------------------------------------------------------------------------------
@@ -232,7 +231,7 @@ class Recommender(Estimator):
 
     def _build(self, role: str, architecture: Any, training: Interactions) -> nn.Module:
         """The network of a role, seeded for that role alone, on the device of the training clicks."""
-        chosen = architecture or self._factory or self.settings.model
+        chosen: Any = architecture or self._factory or self.settings.model
         if chosen == CUSTOM:
             chosen = self._factory
         settings = self.settings
