@@ -112,7 +112,9 @@ def test_classifiers(method: str, optimiser: str, tmp_path: Path) -> None:
 
     def make(checkpoint: Checkpoint | None) -> Classifier:
         clf = Classifier(model="mlp", method=method, epochs=6, batch_size=32, rounds=3, optimiser=optimiser, seed=2)
-        return clf.fit(X, given, clean=clean if method == "mw-net" else None, eval_set=(X, y), checkpoint=checkpoint)
+        return clf.fit(
+            X, given, clean=clean if method == "mw-net" else None, eval_set=(X, y), checkpoint=checkpoint
+        )
 
     whole = outcome(make(None))
     again, stops = interrupted(make, tmp_path / "state", 4)

@@ -81,7 +81,9 @@ def test_in_a_stack_the_others_continue(made: Simulation) -> None:
 
 
 def test_a_search_counts_a_diverged_trial_as_failed(made: Simulation) -> None:
-    study = Study(ClickTask(made.log()), ["deca"], ["gmf"], settings={k: v for k, v in SMALL.items() if k != "method"})
+    study = Study(
+        ClickTask(made.log()), ["deca"], ["gmf"], settings={k: v for k, v in SMALL.items() if k != "method"}
+    )
     settings = [study.settings_of("gmf", "deca", 0) | {"c1": c1} for c1 in (1.0, HUGE)]
     values = study.validate(settings, "deca", [None, None])
     assert np.isfinite(values[0])

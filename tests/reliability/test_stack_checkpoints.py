@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +36,16 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    monkeypatch.setattr(loop, "CALLBACK_SECONDS", math.inf)  # callbacks are told at the end of every epoch alone
 
 
-def until(epochs: int) -> Any:
-    """A callback that dies after so many epochs of its run."""
-    left = iter(range(epochs))
+def until(calls: int) -> Any:
+    """A callback that dies when it was called so many times: after each epoch."""
+    left = [calls]
 
     def callback(progress: Any) -> None:
-        if next(left, None) is None:
+        left[0] -= 1
+        if not left[0]:
             raise Killed
 
     return callback
@@ -98,16 +101,39 @@ def test_a_stack_of_recommenders_is_resumed(
     callbacks = [*[None] * 3, until(epochs)]
     with pytest.raises(Killed):
         fit_together(
-            recommenders(model, method, device), {"log": made.log()}, callbacks=callbacks, checkpoint=Checkpoints(tmp_path)
+            recommenders(model, method, device),
+            {"log": made.log()},
+            callbacks=callbacks,
+            checkpoint=Checkpoints(tmp_path),
         )
     assert len(list(tmp_path.iterdir())) == 1
     seen: list[int] = []
     callbacks, where = [*[None] * 3, noted(seen)], Checkpoints(tmp_path)
-    again = fit_together(recommenders(model, method, device), {"log": made.log()}, callbacks=callbacks, checkpoint=where)
+    again = fit_together(
+        recommenders(model, method, device), {"log": made.log()}, callbacks=callbacks, checkpoint=where
+    )
     assert len(seen) == len(whole[3].history_) - epochs
     assert_same(whole, again)
     where.forget()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("model", "method"), [("gmf", "deca-p"), ("neumf", "deca"), ("cdae", "normal")])
+def test_a_stack_is_resumed_in_the_middle_of_an_epoch(
+    model: str, method: str, made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = fit_together(recommenders(model, method, "cpu"), {"log": made.log()})
+    monkeypatch.setattr(loop, "CALLBACK_SECONDS", -1.0)  # and now after every step, too
+    runs, kills = [], 0
+    for steps in (3, 17, 40, None):
+        runs = recommenders(model, method, "cpu")
+        callbacks = [*[None] * 3, None if steps is None else until(steps)]
+        try:
+            fit_together(runs, {"log": made.log()}, callbacks=callbacks, checkpoint=Checkpoints(tmp_path))
+        except Killed:
+            kills += 1
+    assert kills >= 2
+    assert_same(whole, runs)
 
 
 def examples() -> tuple[np.ndarray, np.ndarray]:
@@ -215,7 +241,11 @@ def test_runs_alike_that_diverged_together_stay_together(
         errors: dict[int, Any] = {}
         where = None if place is None else Checkpoints(place)
         fit_together(
-            runs, {"log": made.log()}, callbacks=[None, None, None, last], failed=errors.__setitem__, checkpoint=where
+            runs,
+            {"log": made.log()},
+            callbacks=[None, None, None, last],
+            failed=errors.__setitem__,
+            checkpoint=where,
         )
         return runs[2:], sorted(errors)
 
@@ -272,9 +302,7 @@ def test_a_disk_that_is_full_stops_no_study(
         Recommender(method="normal", **QUICK).fit(made.log(), checkpoint=tmp_path / "run")
 
 
-def test_a_stack_too_large_is_not_saved(
-    made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_too_large_is_not_saved(made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "LARGEST", 1000)
     pair = [Recommender(method="normal", **QUICK, seed=k) for k in range(2)]
     with pytest.raises(Killed):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from accord.errors import AccordError
 from accord.estimators.settings import make_settings, settings_class, signature_of
@@ -35,9 +35,6 @@ class Cache:
         if whole not in self._made:
             self._made[whole] = (owners, make())
         return self._made[whole][1]
-
-    def drop(self) -> None:
-        self._made.clear()
 
 
 @dataclass
@@ -212,8 +209,3 @@ class Estimator:
         """Settings that are not as they are by default."""
         fields = settings_class(self.task).model_fields
         return {name: value for name, value in self.settings.model_dump().items() if value != fields[name].default}
-
-
-def judged_quality(method: Method, networks: dict[str, nn.Module], batch: Any) -> Tensor:
-    """P(the given label is right) of each example of one run's batch, (B,)."""
-    return method.label_quality(networks, batch).flatten()

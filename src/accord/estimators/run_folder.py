@@ -34,6 +34,8 @@ KINDS = ("recommender", "classifier", "simulation")
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 LAST_PART = 3
+ROUNDING = 1e-5
+"""By which a probability in float32 may be above 1."""
 DAMAGE = (
     *(KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OSError, OverflowError),
     *(MemoryError, AssertionError, pa.ArrowException, SafetensorError),
@@ -299,12 +301,20 @@ def column(table: pa.Table, name: str, kind: pa.DataType, path: Path) -> np.ndar
     raise DataError(f"Column '{name}' of '{path}' has gaps; fit the run again.")
 
 
+def sound_quality(quality: np.ndarray, path: Path) -> np.ndarray:
+    """Label qualities as they were judged: probabilities, up to rounding."""
+    if not ((quality >= 0) & (quality <= 1 + ROUNDING)).all():
+        raise DataError(f"Column 'label_quality' of '{path}' does not hold probabilities; fit the run again.")
+    return quality
+
+
 def read_clicks(path: Path, *, timed: bool) -> pa.Table:
     """The clicks of a recommender's run, each column without gaps and of its own type."""
     kinds = {"user": pa.int32(), "item": pa.int32(), "count": pa.int64(), "part": pa.int8()}
     kinds |= {"label_quality": pa.float32()}
     table = read_parquet(path, [*kinds, *(["time"] if timed else [])])
     columns: dict[str, Any] = {name: column(table, name, kind, path) for name, kind in kinds.items()}
+    sound_quality(columns["label_quality"], path)
     if columns["part"].size and not 0 <= columns["part"].min() <= columns["part"].max() <= LAST_PART:
         raise DataError(f"'{path}' has clicks of a part that is none; fit the run again.")
     if timed:
