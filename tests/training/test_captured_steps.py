@@ -16,7 +16,7 @@ from accord.estimators import Classifier, fit_together
 from accord.estimators.settings import make_settings
 from accord.methods import Setup, StepInfo, method_of
 from accord.models import recommender_factory
-from accord.models.stack import stack
+from accord.models.stack import as_stack, stack
 from accord.objectives import binary
 from accord.training import Run, TrainingOptions, loop, seeded, training
 from accord.training.stepping import Stepper
@@ -117,13 +117,14 @@ def test_a_step_that_is_replayed_reads_all_that_changes(
             ]
             list(training(phases, [], [], each))
         replayed.append(each)
-        ended.append(
-            [p.detach().clone() for ph in phases for net in ph.networks.values() for p in net.parameters()]
-        )
-    assert all(torch.equal(a, b) for a, b in zip(*ended, strict=True))
-    assert [[r["loss"] for r in one.history] for one in replayed[0]] == [
-        [r["loss"] for r in one.history] for one in replayed[1]
-    ]
+        networks = [net for phase in phases for one in phase.networks.values() for net in as_stack(one).networks]
+        ended.append([p.detach().clone() for net in networks for p in net.parameters()])
+    assert len(ended[0]) >= 2 * runs
+    for plain, captured in zip(*ended, strict=True):  # a rate in a tensor is a rounded one
+        assert torch.allclose(plain, captured, rtol=1e-3, atol=1e-5)
+    for plain, captured in zip(*replayed, strict=True):
+        losses = [[r["loss"] for r in one.history] for one in (plain, captured)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 @GPU
