@@ -32,7 +32,7 @@ for _method in (Normal, WBPR, TruncatedCE, ReweightedCE, Ensemble, MWNet, ITLM, 
 
 def register_method(method: type[Method]) -> type[Method]:
     """Let a method be chosen by its name; also a decorator."""
-    return METHODS.register(method.name, method)
+    return METHODS.register(getattr(method, "name", str(method)), method)
 
 
 def methods_of(task: str) -> list[str]:
