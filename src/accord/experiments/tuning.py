@@ -183,10 +183,10 @@ def tuned_study(
 
     A row with few settings tries each with more seeds.
 
-    Once ``has_time`` says no, rows that are not searched yet leave the comparison, and so do those that are not wanted
+    Once ``has_time`` says no, rows that are not searched yet leave the comparison. So do rows that are not wanted
     and that no wanted one takes its settings from. After each row ``after`` is given the comparison of the rows
-    found so far. Finished searches of the folder ``reuse`` are copied. Where a search is no longer at
-    hand, the settings of a finished cell of its row are used; ``stores`` makes the store of a folder.
+    found so far. Finished searches of the folder ``reuse`` are copied. Where a search is no longer at hand, the
+    settings of a finished cell of its row are used. ``stores`` makes the store of a folder.
     """
     done = [stores(folder) for folder in (out, reuse) if folder is not None]
     needed = {

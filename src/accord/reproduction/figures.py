@@ -22,26 +22,17 @@ from accord.reproduction.running import cells_of
 from accord.reproduction.tables import NOT_RUN, named, paper_of, what_marks_mean, write_csv
 from accord.tasks.labels import CLEANLAB, FOUND
 
-BY_COLOUR = (
-    "normal",
-    "deca",
-    "deca-p",
-    "ensemble",
-    "t-ce",
-    "wbpr",
-    "oracle",
-    "itlm",
-    "mw-net",
-    "popularity",
-    CLEANLAB,
-)
+BY_COLOUR = ("normal", "deca", "deca-p", "ensemble", "t-ce", "wbpr", "oracle", "itlm", "mw-net", "popularity")
 """Methods by the colour they have in every figure of every study."""
+SAME_COLOUR = {CLEANLAB: "popularity"}
+"""Rows with the colour of another that is of the other task, as there are no more colours."""
 
 
 def method_colours(methods: Mapping[str, str]) -> dict[str, int]:
     """The colour of each label, by its method."""
-    colours = assigned(methods.values(), BY_COLOUR)
-    return {label: colours[method] for label, method in methods.items()}
+    owners = {label: SAME_COLOUR.get(method, method) for label, method in methods.items()}
+    colours = assigned(owners.values(), BY_COLOUR)
+    return {label: colours[owner] for label, owner in owners.items()}
 
 
 def draw_heat_maps(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:

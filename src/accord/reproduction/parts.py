@@ -55,7 +55,7 @@ class Part:
     searched_in: str = ""
     """The part in which settings are searched for all that are trained together; by default the part itself."""
     same_as: tuple[str, str] | None = None
-    """A study and its part that has the same cells: in the same folder as this study, its searches and cells are copied."""
+    """A study and its part that has the same cells. They and its searches are copied from the same folder."""
 
     @property
     def folder(self) -> str:
