@@ -358,6 +358,26 @@ def _assert_peers(one: Any, source: Any, target: str, peer: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("task", TASKS)
+def test_a_peer_may_be_given_as_its_class_if_that_has_a_name(task: str, sources: Any, tmp_path: Path) -> None:
+    class Given(Peers):
+        name = "given-peers"
+
+        def phases(self, build: Build) -> list[Phase]:
+            return super().phases(lambda role, architecture=None: build(role, architecture and model))
+
+    model = MODELS.find(OWN_MODEL[task])
+    try:
+        one = estimator(task, Given).fit(**sources[task])
+        one.save(tmp_path / "run")
+        assert_same(ESTIMATORS[task].load(tmp_path / "run"), one)
+        MODELS.unregister(OWN_MODEL[task])
+        with pytest.raises(SettingError, match="'peer' is of a model without a name"):
+            estimator(task, Given).fit(**sources[task])
+    finally:
+        METHODS.unregister("given-peers")
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_runs_with_peers_are_a_stack_of_two_architectures(task: str, sources: Any) -> None:
     peer = {"clicks": "neumf", "labels": "shallow"}[task]
     pair = [estimator(task, Peers(peer=peer), seed=seed) for seed in (0, 1)]
