@@ -28,6 +28,8 @@ from accord.models import MODELS
 
 SCHEMA_VERSION = 2
 """Of what is written; version 0.1 wrote 1, which is still read."""
+LONGEST_VERSION = 40
+"""Letters of a version's name that are repeated in words."""
 if TYPE_CHECKING:
     from accord.estimators.base import Estimator
 
@@ -204,11 +206,23 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     found = kind_of(folder)
     if found not in (None, kind):
         raise DataError(f"'{folder}' holds a {found}, not a {kind}; name another folder.")
-    known = isinstance(config, dict) and config.get("format") in (1, SCHEMA_VERSION)
-    if not known or config.get("kind") != kind:
-        words = f"is not a {kind} of format {SCHEMA_VERSION}"
-        raise DataError(f"'{folder / CONFIG}' {words}; fit it again with this version.")
+    if not isinstance(config, dict) or config.get("kind") != kind:
+        raise DataError(f"'{folder / CONFIG}' is not that of a {kind}; fit it again.")
+    _refuse_unknown_format(folder / CONFIG, config)
     return config
+
+
+def _refuse_unknown_format(path: Path, config: dict[str, Any]) -> None:
+    written = config.get("format")
+    if type(written) is int and 1 <= written <= SCHEMA_VERSION:
+        return
+    reads = f"this version reads formats {', '.join(map(str, range(1, SCHEMA_VERSION)))} and {SCHEMA_VERSION}"
+    if type(written) is int and written > SCHEMA_VERSION:
+        by = str(config.get("accord"))
+        by = f"accord {by}" if by.isprintable() and len(by) < LONGEST_VERSION else "a newer version"
+        words = f"has format {written}, written by {by}, but {reads}"
+        raise DataError(f"'{path}' {words}; install that one, or fit it again.")
+    raise DataError(f"'{path}' has no format that is known, and {reads}; fit it again.")
 
 
 def _refuse_links(folder: Path) -> None:
