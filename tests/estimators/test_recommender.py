@@ -22,7 +22,7 @@ from accord.estimators import fit_together
 from accord.estimators.log_split import TRAIN
 from accord.evaluation import RankingTask, mean_metrics
 
-QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
+QUICK: dict[str, Any] = {"epochs": 2, "batch_size": 512, "dims": 8}
 
 
 def test_recommend_gives_ranked_unseen_items(fitted: Recommender, made: Simulation) -> None:

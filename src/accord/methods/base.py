@@ -76,7 +76,7 @@ Loss = Callable[[Batch, StepInfo], Tensor]
 class Build(Protocol):
     """Builds the network of a role: fresh, seeded for that role alone, on the training device.
 
-    ``architecture`` is the name of a model, or a factory; by default the target's own.
+    ``architecture`` is a registered model or its name; by default the target's own.
     """
 
     def __call__(self, role: str, architecture: Any = None) -> nn.Module: ...
