@@ -1,4 +1,4 @@
-"""What cannot fit is refused before the work starts; what diverges is caught, and in a stack the others continue."""
+"""What cannot fit is refused before the work starts; what diverges is caught; others of a stack continue."""
 
 from __future__ import annotations
 

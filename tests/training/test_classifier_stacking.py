@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from accord.experiments.labels import LabelComparison
 
 from accord import Classifier
 from accord.errors import AccordError, DataError
 from accord.estimators import fit_together, fitting
 from accord.estimators.fitting import can_stack
-from accord.experiments.labels import LabelComparison
 
 QUICK: dict[str, Any] = {"model": "mlp", "epochs": 6, "batch_size": 50, "device": "cpu"}
 VARIED: list[dict[str, Any]] = [

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from accord.estimators.stacking import Source, can_stack, fit_stacked, stack_size
 
 from accord import Recommender
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
-from accord.estimators.stacking import Source, can_stack, fit_stacked, stack_size
 from accord.experiments import Comparison, compare
 from accord.training import stacking, stepping
 

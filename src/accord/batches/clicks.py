@@ -240,7 +240,7 @@ class RowCuts:
             places = plan.rows[:, first:last, None] + torch.arange(users, device=device)
             rows = order.gather(1, places.clamp_(max=n - 1).flatten(1)).view(places.shape)
             columns["rows"] = rows.transpose(0, 1).contiguous()
-            yield Chunk(columns, partial(ClickBatch, labels=labels), width)
+            yield Chunk(columns, partial(ClickBatch, labels=labels), width, example_dims={"items": 2})
 
     def _drawn(
         self, plan: _Plan, generators: Sequence[torch.Generator], negatives: Negatives
