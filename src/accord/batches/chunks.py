@@ -40,7 +40,7 @@ class Chunk(Generic[B]):
         return Chunk(columns, first._make, first.batch_size, example_dims=first.example_dims)
 
     def fill(self, other: Chunk[Any]) -> None:
-        """Take over the batches of another chunk that has as many or fewer."""
+        """Copy the batches of another chunk that has as many or fewer."""
         self.filled, self.last = other.filled, other.last
         for name, buffer in self.columns.items():
             buffer[: self.filled].copy_(other.columns[name][: self.filled])
