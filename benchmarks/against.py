@@ -4,10 +4,11 @@
 
 Every round measures the old tree and this one, each in a process of its own with its own source, and rounds begin
 with the one or the other by turns, so that a busy machine hurts both alike. `movielens` runs each tree's own
-benchmarks/movielens.py (best wall time of its rounds); the others time epochs of `fit`, validation included: seconds
-of the process's own work, which a busy machine stretches less than those on the wall. Clicks are MovieLens-100K in
-the folder ACCORD_DATA, or made up where there is none. Prints the best and the median of both, and ratios new / old;
-the spread is how far the old tree's median round lies above its best: smaller differences mean little.
+benchmarks/movielens.py (best wall time of its rounds); the others time epochs of `fit`, validation included, by the
+work of the process, which a busy machine stretches less than time on the wall. Clicks are MovieLens-100K in the
+folder ACCORD_DATA, or made up where there is none. After every round it prints the best and the median of both, and
+ratios new / old. The spread is how far the old tree's median round is above its best: smaller differences mean
+little.
 
 OLD_TREE needs src and benchmarks: `git worktree add OLD_TREE COMMIT`.
 """
@@ -154,7 +155,7 @@ GROUPS: dict[str, Callable[[Path, str], Iterator[tuple[str, float, float]]]] = {
 
 
 def _show(found: dict[Path, dict[str, list[tuple[float, float]]]], old: Path) -> dict[str, dict[str, float]]:
-    print(f"\n{'':44s} {'old best':>9} {'median':>9} {'new best':>9} {'median':>9}   new/old best, median  spread")
+    print(f"{'':44s} {'old best':>9} {'median':>9} {'new best':>9} {'median':>9}   new/old best, median  spread")
     rows = {}
     for name, before in found[old].items():
         after = found[TREE][name]
@@ -166,6 +167,7 @@ def _show(found: dict[Path, dict[str, list[tuple[float, float]]]], old: Path) ->
             f"{name:44s} {bests[0]:9.2f} {middles[0]:9.2f} {bests[1]:9.2f} {middles[1]:9.2f}"
             f"   {ratios[0]:8.3f} {ratios[1]:12.3f}  {spread:6.1%}"
         )
+        sys.stdout.flush()
         rows[name] = {"old": bests[0], "new": bests[1], "best": ratios[0], "median": ratios[1], "spread": spread}
     return rows
 
@@ -191,10 +193,10 @@ def main() -> None:
             for tree in (old, TREE) if number % 2 == 0 else (TREE, old):
                 for name, best, middle in GROUPS[group](tree, asked.only):
                     found[tree].setdefault(name, []).append((best, middle))
-        print(f"round {number + 1} of {asked.rounds}; {os.getloadavg()[0]:.1f} programs at work", flush=True)
-    rows = _show(found, old)
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1))
+        print(f"\nafter round {number + 1} of {asked.rounds}; {os.getloadavg()[0]:.1f} programs at work")
+        rows = _show(found, old)
+        if asked.json:
+            asked.json.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

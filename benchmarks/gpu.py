@@ -2,13 +2,12 @@
 
     ACCORD_DATA=DIR python benchmarks/gpu.py [PART …] [--minutes 7.5] [--tiny] [--device cuda]
 
-Parts: `grid-gmf` and `grid-lightgcn` are whole searches with start-up (`accord tune movielens-100k --method deca
---sampler grid --trials 48 --seeds 3`, 40 epochs each: 144 runs as one stack); `images` is 8 ResNet-32 next to one
-another
-over made-up images; `mw-net` is MW-Net with ResNet-32 beside normal training, each alone; `alone` is one GMF with captured
-steps and with plain ones; `tests` are the tests marked gpu, where pytest is installed. Each part is a process of its
-own, with what is left of the time; one that fails or is late does not stop the others. Figures go to $OUT/gpu.json where
-OUT is set. With --tiny all of it is small enough for a CPU.
+Parts: `images` is 8 ResNet-32 next to one another over made-up images, and one alone; `grid-gmf` and `grid-lightgcn`
+are whole searches with start-up (`accord tune movielens-100k --method deca --sampler grid --trials 48 --seeds 3`,
+40 epochs each: 144 runs as one stack); `mw-net` is MW-Net with ResNet-32 beside normal training, each alone; `alone`
+is one GMF with captured steps and with plain ones; `tests` are the tests marked gpu, where pytest is installed. Each
+part is a process of its own, with what is left of the time; one that fails or is late does not stop the others.
+Figures go to $OUT/gpu.json where OUT is set. With --tiny all of it is small enough for a CPU.
 """
 
 from __future__ import annotations
@@ -54,6 +53,9 @@ def grid(model: str, asked: argparse.Namespace) -> Figures:
     trials, seeds, epochs = (2, 2, 2) if asked.tiny else (48, 3, 40)
     words = ["tune", "movielens-100k", "--model", model, "--method", "deca", "--sampler", "grid"]
     words += ["--trials", trials, "--seeds", seeds, "--epochs", epochs, "--device", asked.device]
+    words += ["--set", "patience=0", "--space", "learning_rate=0.001"]
+    words += ["--space", "l2=0.001" if model == "lightgcn" else "l2=0.06"]
+    words += ["--space", "c0=1,10", "--space", "c1=1", "--space", "alpha=0.5"] if asked.tiny else []
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
         command = [sys.executable, "-m", "accord", *map(str, words), "--out", str(Path(folder) / "search")]
@@ -67,7 +69,7 @@ def grid(model: str, asked: argparse.Namespace) -> Figures:
 def _images(asked: argparse.Namespace) -> tuple[Any, Any]:
     import numpy as np
 
-    rng, count = np.random.default_rng(0), 300 if asked.tiny else 50_000
+    rng, count = np.random.default_rng(0), 200 if asked.tiny else 50_000
     return rng.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8), rng.integers(0, 10, count)
 
 
@@ -89,10 +91,9 @@ def _resnets(asked: argparse.Namespace, runs: int, epochs: int, method: str = "n
         return round(median(sum(own) / max(1, len(own)) for own in later) / runs, 4)
 
     trained, validated = round(0.8 * len(labels)), round(0.2 * len(labels))
-    return {
-        "train seconds an epoch and run": of("train_seconds"), "validation seconds an epoch and run": of("valid_seconds"),
-        "trained on": trained, "validated on": validated, "runs": runs, "epochs": epochs, "whole": round(whole, 2),
-    }  # fmt: skip
+    times = {"train seconds an epoch and run": of("train_seconds")}
+    times |= {"validation seconds an epoch and run": of("valid_seconds"), "whole": round(whole, 2)}
+    return {**times, "trained on": trained, "validated on": validated, "runs": runs, "epochs": epochs}
 
 
 def images(asked: argparse.Namespace) -> Figures:
@@ -117,17 +118,18 @@ def alone(asked: argparse.Namespace) -> Figures:
     from accord.data.simulator import SimulatorSettings, simulate
     from accord.estimators import recommender
 
-    size = (100, 80, 2000) if asked.tiny else (943, 1611, 79_619)
+    size = (300, 250, 3000) if asked.tiny else (943, 1611, 79_619)
     log = simulate(SimulatorSettings(users=size[0], items=size[1], interactions=size[2])).log()
     figures: Figures = {}
-    stackable = recommender.stack_key
-    for name, key in (("captured", stackable), ("plain", lambda one: None)):
-        recommender.stack_key = key  # a recommender that cannot be in a stack has plain steps
+    kind_of: Any = recommender.stack_kind
+    kinds: dict[str, Any] = {"captured": kind_of, "plain": lambda model: None}
+    for name, kind in kinds.items():
+        recommender.stack_kind = kind  # a recommender that cannot be in a stack has plain steps
         for method in ("normal", "deca"):
             rec = Recommender(method=method, epochs=12, patience=0, device=asked.device).fit(log)
             seconds = [record["train_seconds"] for record in rec.history_[2:]]
             figures[f"{method}, {name}: ms an epoch"] = round(1e3 * median(seconds), 2)
-    recommender.stack_key = stackable
+    recommender.stack_kind = kind_of
     return figures
 
 
