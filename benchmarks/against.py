@@ -69,11 +69,11 @@ def _epochs(make: Callable[[int], tuple[Any, dict[str, Any]]], runs: int) -> tup
     """Best and median milliseconds of work of an epoch of all runs; of a fit of two phases, the second one's."""
     from golden_adapter import fit, together
 
-    ends: list[tuple[int, float]] = []
+    ends: dict[tuple[int, int], float] = {}
 
     def callback(progress: Any) -> None:
-        if progress.fraction == 1.0:
-            ends.append((progress.phase_number, time.process_time()))
+        if progress.fraction == 1.0:  # after the last step, perhaps, and after validation: the last time counts
+            ends[progress.phase_number, progress.epoch] = time.process_time()
 
     made = [make(seed) for seed in range(runs)]
     source = made[0][1]
@@ -81,8 +81,8 @@ def _epochs(make: Callable[[int], tuple[Any, dict[str, Any]]], runs: int) -> tup
         fit(made[0][0], source, callback)
     else:
         together([one for one, _ in made], source, [callback, *[None] * (runs - 1)])
-    last = [when for phase, when in ends if phase == ends[-1][0]]
-    each = [1e3 * (b - a) for a, b in pairwise(last)]
+    last = [(epoch, when) for (phase, epoch), when in ends.items() if phase == max(ends)[0]]
+    each = [1e3 * (after - when) / (later - epoch) for (epoch, when), (later, after) in pairwise(last)]
     return min(each), median(each)
 
 
@@ -95,9 +95,9 @@ def _works() -> dict[str, Callable[[], tuple[float, float]]]:
             name = f"stacks/{model} {method}, {runs} run{'s' * (runs > 1)}"
             works[name] = lambda m=model, k=method, e=epochs, r=runs: _epochs(_recommender(m, k, e), r)
     for method in ("normal", "deca-p"):
-        make = partial(_classifier, "mlp", method, 40)
+        make = partial(_classifier, "mlp", method, 30)
         works[f"stacks/mlp {method}, 4 runs"] = lambda make=make: _epochs(make(), 4)
-    for model, epochs in (("mlp", 60), ("convnet", 12)):
+    for model, epochs in (("mlp", 40), ("convnet", 8)):
         for method in ("normal", "deca-p"):
             make = partial(_classifier, model, method, epochs)
             works[f"classifier/{model} {method}"] = lambda make=make: _epochs(make(), 1)
