@@ -3,11 +3,12 @@
     ACCORD_DATA=DIR python benchmarks/gpu.py [PART …] [--minutes 7.5] [--tiny] [--device cuda]
 
 Parts: `images` is 8 ResNet-32 next to one another over made-up images, and one alone; `grid-gmf` and
-`grid-lightgcn` are whole searches with start-up (`accord tune movielens-100k --method deca --sampler grid --trials 48 --seeds 3`,
-40 epochs each: 144 runs as one stack); `mw-net` is MW-Net with ResNet-32 beside normal training, each alone;
-`alone` is one GMF with captured steps and with plain ones; `tests` are the tests marked gpu, where pytest is installed.
-Each part is a process of its own, with what is left of the time; one that fails or is late does not stop the others.
-Figures go to $OUT/gpu.json where OUT is set. With --tiny all of it is small enough for a CPU.
+`grid-lightgcn` are whole searches with start-up (`accord tune movielens-100k --method deca --sampler grid --trials
+48 --seeds 3`, 40 epochs each: 144 runs as one stack); `mw-net` is MW-Net with ResNet-32 beside normal training,
+each alone; `alone` is one GMF with captured steps and with plain ones; `tests` are the tests marked gpu, where
+pytest is installed. Each part is a process of its own, with what is left of the time; one that fails or is late
+does not stop the others. Figures go to $OUT/gpu.json where OUT is set. With --tiny all of it is small enough for a
+CPU.
 """
 
 from __future__ import annotations
