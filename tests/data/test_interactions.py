@@ -1,4 +1,4 @@
-"""Batches by index: every click once, and negatives that are uniform and never clicked."""
+"""Clicks as tensors: negatives that are uniform and never clicked, and masks of what was clicked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from accord.data import interactions
 from accord.data.interactions import Interactions
 
 
@@ -25,7 +24,7 @@ def without_bitmap(data: Interactions) -> Interactions:
     return data
 
 
-WORLD = st.integers(1, 6).flatmap(
+LOG = st.integers(1, 6).flatmap(
     lambda u: st.integers(2, 8).flatmap(
         lambda i: st.tuples(
             st.just(u),
@@ -36,10 +35,10 @@ WORLD = st.integers(1, 6).flatmap(
 )
 
 
-@given(WORLD, st.booleans(), st.integers(0, 99))
+@given(LOG, st.booleans(), st.integers(0, 99))
 @settings(max_examples=150, deadline=None)
-def test_negatives_are_never_clicked(world: tuple[int, int, set[tuple[int, int]]], table: bool, seed: int) -> None:
-    n_users, n_items, pairs = world
+def test_negatives_are_never_clicked(log: tuple[int, int, set[tuple[int, int]]], table: bool, seed: int) -> None:
+    n_users, n_items, pairs = log
     data = build(pairs, n_users, n_items)
     data = data if table else without_bitmap(data)
     full = data.full_users
@@ -63,36 +62,10 @@ def test_negatives_are_uniform(table: bool, clicked: set[int]) -> None:
         assert chisquare([counts[i] for i in open_items]).pvalue > 1e-4
 
 
-@given(WORLD, st.integers(1, 7))
-@settings(max_examples=100, deadline=None)
-def test_an_epoch_is_every_click_once(world: tuple[int, int, set[tuple[int, int]]], batch_size: int) -> None:
-    n_users, n_items, pairs = world
-    data = build(pairs, n_users, n_items)
-    batches = list(data.epoch(batch_size, torch.Generator().manual_seed(0)))
-    seen = [pair for b in batches for pair in zip(b.users.tolist(), b.items[0].tolist(), strict=True)]
-    full = {u for u in range(n_users) if sum(p[0] == u for p in pairs) == n_items}
-    assert sorted(seen) == sorted(p for p in pairs if p[0] not in full)
-    assert all(len(b) == batch_size for b in batches[:-1])
-
-
-def test_epochs_differ_and_repeat_by_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interactions, "CHUNK", 32)
-    data = build({(u, i) for u in range(20) for i in range(0, 30, 3)}, 20, 30)
-
-    def run(seed: int) -> list[list[int]]:
-        generator = torch.Generator().manual_seed(seed)
-        return [torch.cat([b.items.flatten() for b in data.epoch(16, generator)]).tolist() for _ in range(2)]
-
-    first, again, other = run(1), run(1), run(2)
-    assert first == again
-    assert first != other
-    assert first[0] != first[1]
-
-
-@given(WORLD)
+@given(LOG)
 @settings(max_examples=60, deadline=None)
-def test_masking_hides_own_pairs_only(world: tuple[int, int, set[tuple[int, int]]]) -> None:
-    n_users, n_items, pairs = world
+def test_masking_hides_own_pairs_only(log: tuple[int, int, set[tuple[int, int]]]) -> None:
+    n_users, n_items, pairs = log
     users = torch.arange(n_users).flip(0)
     masked = build(pairs, n_users, n_items).mask_seen(torch.zeros(n_users, n_items), users)
     expected = [[(u, i) in pairs for i in range(n_items)] for u in users.tolist()]

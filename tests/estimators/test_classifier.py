@@ -255,7 +255,9 @@ def test_damage_of_any_kind_is_one_sentence(tmp_path: Path) -> None:
     good = json.loads((tmp_path / "good" / "config.json").read_text())
     spoiled: list[dict[str, Any]] = [
         {**good, "settings": None},
-        {**good, "settings": {k: v for k, v in good["settings"].items() if k != "c1"}},
+        {**good, "settings": {k: v for k, v in good["settings"].items() if k != "method"}},
+        {**good, "settings": {**good["settings"], "c1": [[1.0]]}},
+        {**good, "networks": {"target": "elsewhere"}},
         {**good, "classes": {"type": "<i8", "values": ["x", "y"]}},
         {**good, "classes": {"type": "<i8", "values": [1]}},
         {**good, "shape": [5]},

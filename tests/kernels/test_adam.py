@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from accord.kernels._triton import triton
 from accord.kernels.adam import scales_of
-from accord.training.stacked_optimisers import OnePassAdam, StackedAdam
+from accord.optim import Adam
+from accord.optim import adam as module
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 needs_triton = pytest.mark.skipif(triton is None, reason="needs Triton")
@@ -39,33 +40,39 @@ def alone(run: int, steps: int, schedule: float = 1.0) -> list[Tensor]:
     return [parameter.detach() for parameter in parameters]
 
 
-def stacked(kind: type, decays: list[float] = DECAYS) -> tuple[list[nn.Parameter], StackedAdam | OnePassAdam]:
+@pytest.fixture(params=[False, pytest.param(True, marks=needs_triton)], ids=["torch", "one pass"])
+def one_pass(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether our kernel makes the steps."""
+    monkeypatch.setattr(module, "kernels_work", lambda device: request.param)
+    return request.param
+
+
+def stacked(decays: list[float] = DECAYS) -> tuple[list[nn.Parameter], Adam]:
     parameters = [nn.Parameter(drawn(shape, k)) for k, shape in enumerate(SHAPES)]
-    rates = torch.tensor(RATES, device=DEVICE)
-    return parameters, kind(parameters, parameters[:1], rates, torch.tensor(decays, device=DEVICE))
+    return parameters, Adam(parameters, parameters[:1], RATES, decays)
 
 
-def moved(optimiser: StackedAdam | OnePassAdam, parameters: list[nn.Parameter], step: int, rows: Tensor) -> None:
+def moved(optimiser: Adam, parameters: list[nn.Parameter], step: int, rows: Tensor) -> None:
     optimiser.clear()
     for parameter, grad in zip(parameters, gradients(step), strict=True):
         parameter.grad = None if grad is None else grad.index_select(0, rows)
     optimiser.step()
 
 
-@pytest.mark.parametrize("kind", [StackedAdam, pytest.param(OnePassAdam, marks=needs_triton)])
-def test_every_run_steps_as_it_would_alone(kind: type) -> None:
-    parameters, optimiser = stacked(kind)
+def test_every_run_steps_as_it_would_alone(one_pass: bool) -> None:
+    parameters, optimiser = stacked()
+    assert optimiser._one_pass == one_pass
     for step in range(6):
-        optimiser.set_rate(0.9**step)
+        optimiser.set_share(0.9**step)
         moved(optimiser, parameters, step, torch.arange(3, device=DEVICE))
     for run in range(3):
         for ours, theirs in zip(parameters, alone(run, 6, 0.9), strict=True):
             assert torch.allclose(ours[run], theirs, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [StackedAdam, pytest.param(OnePassAdam, marks=needs_triton)])
-def test_those_who_stay_go_on_and_a_state_is_taken_up(kind: type) -> None:
-    parameters, optimiser = stacked(kind)
+@pytest.mark.usefixtures("one_pass")
+def test_those_who_stay_continue_and_a_state_is_loaded() -> None:
+    parameters, optimiser = stacked()
     for step in range(3):
         moved(optimiser, parameters, step, torch.arange(3, device=DEVICE))
     rows = torch.tensor([0, 2], device=DEVICE)
@@ -73,12 +80,12 @@ def test_those_who_stay_go_on_and_a_state_is_taken_up(kind: type) -> None:
     for parameter in parameters:
         parameter.data = parameter.data.index_select(0, rows)
     optimiser.keep(rows)
-    state = {name: tensor.clone() for name, tensor in optimiser.state().items()}
-    others, again = stacked(kind)
+    state = {name: tensor.clone() for name, tensor in optimiser.state_dict().items()}
+    others, again = stacked()
     for other, parameter in zip(others, parameters, strict=True):
         other.data = parameter.data.clone()
     again.keep(rows)
-    again.restore(state)
+    again.load_state_dict(state)
     for step in range(3, 6):
         moved(optimiser, parameters, step, rows)
         moved(again, others, step, rows)
@@ -89,13 +96,16 @@ def test_those_who_stay_go_on_and_a_state_is_taken_up(kind: type) -> None:
 
 
 @needs_triton
-def test_one_l2_factor_for_all() -> None:
-    ours, one_pass = stacked(OnePassAdam, [0.3] * 3)
-    theirs, plain = stacked(StackedAdam, [0.3] * 3)
+def test_one_l2_factor_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = []
+    for kernel in (True, False):
+        monkeypatch.setattr(module, "kernels_work", lambda device, kernel=kernel: kernel)
+        both.append(stacked([0.3] * 3))
+    assert [optimiser._one_pass for _, optimiser in both] == [True, False]
     for step in range(4):
-        for parameters, optimiser in ((ours, one_pass), (theirs, plain)):
+        for parameters, optimiser in both:
             moved(optimiser, parameters, step, torch.arange(3, device=DEVICE))
-    assert all(torch.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(ours, theirs, strict=True))
+    assert all(torch.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(both[0][0], both[1][0], strict=True))
 
 
 def test_scales_undo_the_beginning_at_zero() -> None:

@@ -8,7 +8,7 @@ import torch
 from accord.kernels import scores
 from accord.kernels._triton import triton
 from accord.kernels.scores import can_score_pairs
-from accord.models.neumf import NeuMF
+from accord.models.recommenders import NeuMF
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"
@@ -17,7 +17,7 @@ needs_triton = pytest.mark.skipif(triton is None, reason="needs Triton")
 
 def made(dims: int, users: int = 11, items: int = 37) -> NeuMF:
     torch.manual_seed(0)
-    model = NeuMF(users, items, dims, item_bias=True, spread=1.0)
+    model = NeuMF(users, items, dims, item_bias=True, init_std=1.0)
     for parameter in (model.first.bias, model.second.bias, model.third.bias, model.item_bias):
         torch.nn.init.normal_(parameter)  # pyright: ignore
     return model.to(DEVICE).requires_grad_(False)

@@ -12,9 +12,11 @@ from scipy.stats import chisquare
 from accord import Recommender
 from accord.data.interactions import Interactions
 from accord.data.simulator import Simulation
-from accord.methods import make_method
+from accord.estimators.settings import make_settings
+from accord.methods import PerRun, Setup
 from accord.methods.t_ce import TruncatedCE
-from accord.models import RECOMMENDERS
+from accord.methods.wbpr import WBPR
+from accord.models import models_of
 from accord.objectives import binary
 from accord.objectives import binary_reference as plain
 
@@ -43,8 +45,15 @@ def test_r_ce_is_the_reference(f: float, label: int, beta: float) -> None:
 
 
 def test_the_drop_rate_grows_linearly_by_epoch() -> None:
-    method = TruncatedCE(drop_rate=0.2, ramp_epochs=4)
+    settings = make_settings("clicks", {"drop_rate": 0.2, "ramp_epochs": 4})
+    method = TruncatedCE().bound(Setup("clicks", binary, settings))
     assert [method.share(epoch) for epoch in range(6)] == pytest.approx([0.05, 0.1, 0.15, 0.2, 0.2, 0.2])
+    assert [method.stage(epoch) for epoch in range(6)] == [0, 1, 2, 3, 3, 3]
+    own = {"drop_rate": PerRun([0.2, 0.4])}
+    several = TruncatedCE().bound(Setup("clicks", binary, settings, per_run=own))
+    shares = [several.share(epoch).flatten().tolist() for epoch in range(5)]  # pyright: ignore
+    expected = [[0.05, 0.1], [0.1, 0.2], [0.15, 0.3], [0.2, 0.4], [0.2, 0.4]]
+    assert shares == [pytest.approx(pair) for pair in expected]
 
 
 def test_wbpr_draws_by_popularity_among_the_unclicked() -> None:
@@ -62,7 +71,8 @@ def test_wbpr_draws_by_popularity_among_the_unclicked() -> None:
         expected = weight[open_items] / weight[open_items].sum() * 30_000
         if len(open_items) > 1:
             assert chisquare(counts[open_items], expected).pvalue > 1e-4
-    phase = make_method("wbpr").phases(lambda role, model=None: torch.nn.Linear(1, 1))[0]
+    method = WBPR().bound(Setup("clicks", binary, make_settings("clicks", {})))
+    phase = method.phases(lambda role, architecture=None: torch.nn.Linear(1, 1))[0]
     assert phase.sampling(data, 0) == {"negatives": "popularity"}
 
 
@@ -84,7 +94,7 @@ def test_popularity_needs_no_training(made: Simulation, tmp_path) -> None:
     assert Recommender.load(tmp_path / "run").recommend("u1").equals(rec.recommend("u1"))
 
 
-@pytest.mark.parametrize("model", list(RECOMMENDERS))
+@pytest.mark.parametrize("model", models_of("clicks"))
 @pytest.mark.parametrize("method", ["normal", "wbpr", "t-ce", "r-ce", "ensemble", "deca", "deca-p"])
 def test_every_method_trains_every_model(made: Simulation, model: str, method: str, tmp_path) -> None:
     rec = Recommender(model=model, method=method, epochs=2, batch_size=1024, dims=8).fit(made.log())

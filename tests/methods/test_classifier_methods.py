@@ -8,56 +8,69 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
-from torch import nn
 
-from accord.data.labelled import LabelledData, Scaling
+from accord.batches.labels import LabelData, LabelFeed, Scaling
 from accord.data.noise import NoisyLabels, add_noise
+from accord.errors import SettingError
 from accord.estimators import Classifier
-from accord.methods import ClassifierMethodSettings, Clock, TwoStage, make_classifier_method
-from accord.models import MLP, NoiseModel
-from accord.models.weight_net import WeightNet
+from accord.estimators.settings import make_settings
+from accord.methods import Method, Setup, StepInfo, method_of
+from accord.models.classifiers import MLP, NoiseModel, WeightNet
+from accord.models.stack import as_stack, stack
+from accord.objectives import multiclass
 from accord.objectives.multiclass import cross_entropy, kl_divergence, stage_one, stage_two
-from accord.training import TrainingOptions, seeded, train
+from accord.training import Run, TrainingOptions, seeded, training
 
 CLASSES = 3
 
 
-def build(role: str, model: str | None = None) -> nn.Module:
-    with seeded(0, role):
-        if model == "noise":
+def network(role: str, architecture: str | None = None, seed: int = 0) -> Any:
+    with seeded(seed, role):
+        if architecture == "noise-model":
             return NoiseModel(8, CLASSES)
-        if model == "weight":
+        if architecture == "weight-net":
             return WeightNet()
         return MLP((4,), CLASSES, width=8)
 
 
-def made(count: int = 90, seed: int = 0) -> LabelledData:
+def build(role: str, architecture: str | None = None) -> Any:
+    return stack([network(role, architecture)])
+
+
+def made(count: int = 90, seed: int = 0) -> LabelData:
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(0, CLASSES, (count,), generator=generator)
     values = torch.randn(count, 4, generator=generator) + 2 * labels[:, None]
-    return LabelledData(values, labels, torch.arange(count), Scaling.of(values))
+    return LabelData(values, labels, torch.arange(count), Scaling.of(values))
 
 
-def method(name: str, **settings: Any) -> Any:
-    terms = TwoStage(CLASSES, stage_one_epochs=2, **settings.pop("terms", {}))
-    return make_classifier_method(name, ClassifierMethodSettings(terms, **settings))
+def first_batch(*each: LabelData) -> Any:
+    return next(iter(LabelFeed(each or (made(),)).in_order()))
+
+
+def method(name: str, clean: Any = None, classes: int = CLASSES, **settings: Any) -> Method:
+    chosen = make_settings("labels", {"stage_one_epochs": 2, "method": name, **settings})
+    return method_of(name, "labels")().bound(Setup("labels", multiclass, chosen, classes=classes, clean=clean))
 
 
 @pytest.mark.parametrize("epoch", [0, 5])
 @pytest.mark.parametrize("step", [0, 1, 5])
 def test_deca_p_is_its_equation(epoch: int, step: int) -> None:
-    phases = method("deca-p", terms={"c1": 2.0, "c2": 3.0}).phases(build)
-    prior, target, h = phases[0].networks["prior"], phases[1].networks["target"], phases[1].networks["noise"]
-    batch = next(iter(made().in_order()))
-    loss = phases[1].loss(batch, Clock(step, epoch))
+    phases = method("deca-p", c1=2.0, c2=3.0).phases(build)
+    prior, target, h = (
+        as_stack(phases[k].networks[role]).networks[0] for k, role in ((0, "prior"), (1, "target"), (1, "noise"))
+    )
+    batch = first_batch()
+    loss = phases[1].loss(batch, StepInfo(step, epoch))
     k = torch.tensor(step % CLASSES)
-    features, f = target.outputs(batch.inputs)
-    cost = -h(features, k).gather(1, batch.labels[:, None]).squeeze(1)
+    inputs, labels = batch.inputs[0], batch.labels[0]
+    features, f = target.outputs(inputs)
+    cost = -h(features, k).gather(1, labels[:, None]).squeeze(1)
     if epoch < 2:
-        term = stage_one(f, cost, batch.labels, k, 2.0, 3.0)
+        term = stage_one(f, cost, labels, k, 2.0, 3.0)
     else:
-        term = stage_two(f, cost, h.costs(features, batch.labels), batch.labels, k, full=False)
-    expected = (term + kl_divergence(f, prior(batch.inputs).detach())).mean()
+        term = stage_two(f, cost, h.costs(features, labels), labels, k, full=False)
+    expected = (term + kl_divergence(f, prior(inputs).detach())).mean()
     assert torch.allclose(loss, expected)
     loss.backward()
     assert all(p.grad is None for p in prior.parameters())
@@ -67,50 +80,66 @@ def test_deca_p_is_its_equation(epoch: int, step: int) -> None:
 def test_features_can_be_kept_from_the_noise_models_gradient() -> None:
     grads = []
     for detach in (False, True):
-        phase = method("deca-p", terms={"detach_features": detach}).phases(build)[1]
-        phase.loss(next(iter(made().in_order())), Clock(1, 0)).backward()
-        grads.append(phase.networks["target"].hidden[0].weight.grad.clone())
+        phase = method("deca-p", detach_features=detach).phases(build)[1]
+        phase.loss(first_batch(), StepInfo(1, 0)).backward()
+        grads.append(phase.networks["target"].module.hidden[0].weight.grad.clone())
     assert not torch.allclose(*grads)
 
 
 def test_constants_can_differ_by_class() -> None:
-    batch = next(iter(made().in_order()))
-    each = method("deca-p", terms={"c1": (1.0, 5.0, 9.0), "c2": (2.0, 2.0, 2.0)})
+    batch = first_batch()
+    each = method("deca-p", c1=(1.0, 5.0, 9.0), c2=(2.0, 2.0, 2.0))
     for step, constant in enumerate((1.0, 5.0, 9.0)):
-        one = method("deca-p", terms={"c1": constant, "c2": 2.0})
-        losses = [m.phases(build)[1].loss(batch, Clock(step, 0)) for m in (each, one)]
+        one = method("deca-p", c1=constant, c2=2.0)
+        losses = [m.phases(build)[1].loss(batch, StepInfo(step, 0)) for m in (each, one)]
         assert torch.allclose(*losses)
+    with pytest.raises(SettingError, match="'c2' has 2 numbers for 3 classes"):
+        method("deca-p", c2=(1.0, 2.0)).phases(build)
 
 
 def test_co_trained_deca_teaches_its_auxiliary() -> None:
     phase = method("deca", auxiliary="mlp").phases(build)[0]
-    phase.loss(next(iter(made().in_order())), Clock(0, 0)).backward()
+    phase.loss(first_batch(), StepInfo(0, 0)).backward()
     assert all(p.grad is not None for name in ("target", "auxiliary") for p in phase.networks[name].parameters())
     assert phase.kept == ("target", "noise")
 
 
-def test_weight_nets_gradient_is_exact() -> None:
+@pytest.mark.parametrize("runs", [1, 3])
+def test_weight_nets_gradient_is_exact(runs: int) -> None:
     """Against the meta-loss differentiated through the virtual step by autograd's own second order."""
-    clean = made(30, seed=7)
-    batch = next(iter(made(20).in_order()))
-    rate = 0.3
-    phase = method("mw-net", clean=clean).phases(build)[0]
-    target, weigh = phase.networks["target"], phase.networks["weight"]
-    names, values = zip(*target.named_parameters(), strict=True)
-    losses = cross_entropy(batch.logits_with(target, dict(zip(names, values, strict=True))), batch.labels)
-    slope = torch.autograd.grad((weigh(losses.detach()) * losses).mean(), values, create_graph=True)
-    ahead = {n: v - rate * g for n, v, g in zip(names, values, slope, strict=True)}
-    trusted = clean.at(4, len(batch))
-    meta = cross_entropy(trusted.logits_with(target, ahead), trusted.labels).mean()
-    plain = torch.autograd.grad(meta, list(weigh.parameters()))
+    clean = [made(30, seed=7 + r) for r in range(runs)]
+    clean = [LabelData(clean[0].inputs, one.labels, one.rows, one.scaling) for one in clean]
+    data = made(20)
+    batch = first_batch(
+        *[LabelData(data.inputs, data.labels.roll(r), data.rows, data.scaling) for r in range(runs)]
+    )
+    rates = torch.tensor([0.3, 0.1, 0.5])[:runs]
 
-    seen: list[torch.Tensor] = []
-    for parameter in weigh.parameters():
-        parameter.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.clone()))
-    phase.loss(batch, Clock(4, 0, rate))
-    order = {tuple(g.shape): g for g in seen}
-    for ours in plain:
-        assert torch.allclose(order[tuple(ours.shape)], ours, atol=1e-7)
+    def networks(role: str, architecture: str | None = None) -> Any:
+        return [network(role, architecture, seed) for seed in range(runs)]
+
+    phase = method("mw-net", clean=LabelFeed(clean)).phases(lambda *role: stack(networks(*role)))[0]
+    trusted = LabelFeed(clean).at(4, len(batch))
+    expected = []
+    for r in range(runs):
+        target, weigh = networks("target")[r], networks("weight", "weight-net")[r]
+        names, values = zip(*target.named_parameters(), strict=True)
+        losses = cross_entropy(target(batch.inputs[r]), batch.labels[r])
+        slope = torch.autograd.grad((weigh(losses.detach()) * losses).mean(), values, create_graph=True)
+        ahead = {n: v - rates[r] * g for n, v, g in zip(names, values, slope, strict=True)}
+        there = torch.func.functional_call(target, ahead, (trusted.inputs[r],))
+        meta = cross_entropy(there, trusted.labels[r]).mean()
+        expected.append(torch.autograd.grad(meta, list(weigh.parameters())))
+
+    seen: dict[tuple[int, ...], torch.Tensor] = {}
+    joined: Any = phase.networks["weight"]
+    for parameter in joined.parameters():
+        parameter.register_post_accumulate_grad_hook(lambda p: seen.update({tuple(p.shape): p.grad.clone()}))
+    phase.loss(batch, StepInfo(4, 0, float(rates[0]) if runs == 1 else rates))
+    for r in range(runs):
+        for plain in expected[r]:
+            ours = seen[tuple(plain.shape)] if runs == 1 else seen[(runs, *plain.shape)][r]
+            assert torch.allclose(ours, plain, atol=1e-7)
 
 
 def digits(rate: float = 0.4, seed: int = 0, count: int = 1200) -> tuple[np.ndarray, NoisyLabels]:
@@ -133,17 +162,19 @@ def test_mw_nets_weights_fall_on_flipped_examples() -> None:
 def test_itlm_keeps_a_cleaner_share_round_by_round() -> None:
     inputs, noisy = digits()
     values = torch.tensor(inputs, dtype=torch.float32)
-    data = LabelledData(values, torch.tensor(noisy.labels), torch.arange(len(values)), Scaling.of(values))
-    own = make_classifier_method("itlm", ClassifierMethodSettings(TwoStage(10), keep_share=0.6, round_epochs=4))
+    data = LabelData(values, torch.tensor(noisy.labels), torch.arange(len(values)), Scaling.of(values))
+    own = method("itlm", keep_share=0.6, epochs=20, rounds=5)
 
-    def fresh(role: str, model: str | None = None) -> nn.Module:
+    def fresh(role: str, architecture: str | None = None) -> Any:
         with seeded(0, role):
-            return MLP((64,), 10)
+            return stack([MLP((64,), 10)])
 
     options = TrainingOptions(epochs=20, batch_size=100, learning_rate=0.02, optimiser="sgd", metric="accuracy")
-    train(own.phases(fresh), data, options)
-    shares = [1 - noisy.is_noise[kept.numpy()].mean() for kept in own.kept]
-    assert [len(kept) for kept in own.kept] == [720] * 4
+    phases = own.phases(fresh)
+    list(training(phases, [], [], [Run(options, data, LabelFeed)]))
+    rounds = list(phases[0].memory.state_dict().values())  # pyright: ignore[reportOptionalMemberAccess]
+    shares = [1 - noisy.is_noise[kept[0].numpy()].mean() for kept in rounds]
+    assert [tuple(kept.shape) for kept in rounds] == [(1, 720)] * 4
     assert shares[0] > 1 - noisy.realised
     assert shares == sorted(shares)
     assert shares[-1] > shares[0]

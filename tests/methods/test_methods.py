@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from accord.data.interactions import PairBatch
+from accord.batches.clicks import ClickBatch, positives
 from accord.errors import SettingError
-from accord.methods import METHODS, Clock, Denoising, Phase, make_method
+from accord.estimators.settings import make_settings
+from accord.methods import METHODS, Method, Phase, Setup, StepInfo, method_of, methods_of
 from accord.models import recommender_factory
+from accord.objectives import binary
 from accord.objectives import binary_reference as plain
-from accord.training import TrainingOptions, seeded, training_step
+from accord.training import TrainingOptions, seeded
 from accord.training.loop import make_optimiser
+from accord.training.stepping import Stepper
 
 USERS, ITEMS = 12, 15
 
 
-def build(role: str, model: str | None = None) -> nn.Module:
+def build(role: str, architecture: str | None = None) -> nn.Module:
     with seeded(0, role):
-        return recommender_factory(model or "gmf", dims=4, item_bias=True)(USERS, ITEMS)
+        return recommender_factory(architecture or "gmf", dims=4, item_bias=True)(USERS, ITEMS)
 
 
-def batch(seed: int = 0, size: int = 8) -> PairBatch:
+def method(name: str, **settings: Any) -> Method:
+    return method_of(name, "clicks")().bound(Setup("clicks", binary, make_settings("clicks", settings)))
+
+
+def batch(seed: int = 0, size: int = 8) -> ClickBatch:
     generator = torch.Generator().manual_seed(seed)
-    users = torch.randint(USERS, (size,), generator=generator)
-    items = torch.randint(ITEMS, (2, size), generator=generator)
-    return PairBatch(users, items, torch.tensor([[1.0], [0.0]]))
+    users = torch.randint(USERS, (1, size), generator=generator)
+    items = torch.randint(ITEMS, (2, 1, size), generator=generator)
+    return ClickBatch(users, items, torch.tensor([1.0, 0.0]).view(2, 1, 1))
+
+
+def stepper(phase: Phase, weight_decay: float = 0.0) -> Stepper:
+    options = [TrainingOptions(weight_decay=weight_decay)]
+    return Stepper(phase, make_optimiser(phase, options, torch.device("cpu")), 1, torch.device("cpu"))
 
 
 def snapshot(phase: Phase) -> dict[str, list[torch.Tensor]]:
@@ -44,7 +57,7 @@ def changed(phase: Phase, before: dict[str, list[torch.Tensor]]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("method", "sub_tasks", "first", "second"),
+    ("name", "sub_tasks", "first", "second"),
     [
         ("deca", "both", {"target", "auxiliary", "noise_dp"}, {"target", "auxiliary", "noise_dn"}),
         ("deca-p", "both", {"target", "noise_dp"}, {"target", "noise_dn"}),
@@ -58,34 +71,34 @@ def changed(phase: Phase, before: dict[str, list[torch.Tensor]]) -> set[str]:
         ),
     ],
 )
-def test_a_step_moves_only_its_own_networks(method: str, sub_tasks: str, first: set[str], second: set[str]) -> None:
+def test_a_step_moves_only_its_own_networks(name: str, sub_tasks: str, first: set[str], second: set[str]) -> None:
     """DP comes first; the other sub-task's noise model gets no update, not even by Adam's momentum."""
-    phase = make_method(method, Denoising(sub_tasks=sub_tasks)).phases(build)[-1]  # pyright: ignore[reportArgumentType]
-    optimiser = make_optimiser(phase, TrainingOptions(weight_decay=1e-3))
+    phase = method(name, sub_tasks=sub_tasks).phases(build)[-1]
+    step_of = stepper(phase, 1e-3)
     for step, expected in enumerate((first, second, first, second)):
         before = snapshot(phase)
-        training_step(phase, optimiser, batch(step), Clock(step))
+        step_of(batch(step), step, 0)
         assert changed(phase, before) == expected
 
 
 def test_the_prior_is_frozen_and_of_another_seed() -> None:
-    prior_phase, phase = make_method("deca-p", Denoising()).phases(build)
+    prior_phase, phase = method("deca-p").phases(build)
     prior = prior_phase.networks["prior"]
     assert type(prior) is type(phase.networks["target"])
     assert not torch.equal(next(prior.parameters()), next(phase.networks["target"].parameters()))
     before = [p.detach().clone() for p in prior.parameters()]
-    optimiser = make_optimiser(phase, TrainingOptions())
+    step_of = stepper(phase)
     for step in range(4):
-        training_step(phase, optimiser, batch(step), Clock(step))
+        step_of(batch(step), step, 0)
     assert all(torch.equal(old, new) for old, new in zip(before, prior.parameters(), strict=True))
     assert all(p.grad is None for p in prior.parameters())
 
 
-def reference_loss(per_pair: Callable[[int, int, int], float], data: PairBatch) -> float:
+def reference_loss(per_pair: Callable[[int, int, int], float], data: ClickBatch) -> float:
     """Mean over the positives plus mean over the negatives, one pair at a time."""
     total = 0.0
     for row, label in ((0, 1), (1, 0)):
-        pairs = zip(data.users.tolist(), data.items[row].tolist(), strict=True)
+        pairs = zip(data.users[0].tolist(), data.items[row, 0].tolist(), strict=True)
         total += sum(per_pair(u, i, label) for u, i in pairs) / len(data)
     return total
 
@@ -97,7 +110,7 @@ def logit(network: nn.Module, user: int, item: int) -> float:
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("step", [0, 1])
 def test_the_losses_are_the_papers(alpha: float, step: int) -> None:
-    data, denoising = batch(), Denoising(c0=3.0, c1=7.0, alpha=alpha)
+    data, denoising = batch(), {"c0": 3.0, "c1": 7.0, "alpha": alpha}
     term = plain.denoise_positives if step == 0 else plain.denoise_negatives
     constant, noise_role = (7.0, "noise_dp") if step == 0 else (3.0, "noise_dn")
 
@@ -110,42 +123,42 @@ def test_the_losses_are_the_papers(alpha: float, step: int) -> None:
 
         return reference_loss(per_pair, data)
 
-    deca = make_method("deca", denoising).phases(build)[0]
+    deca = method("deca", **denoising).phases(build)[0]
     nets = deca.networks
-    assert deca.loss(data, Clock(step)).item() == pytest.approx(
+    assert deca.loss(data, StepInfo(step)).item() == pytest.approx(
         expected(nets["target"], nets[noise_role], nets["auxiliary"], True), rel=1e-5
     )
-    prior_phase, deca_p = make_method("deca-p", denoising).phases(build)
+    prior_phase, deca_p = method("deca-p", **denoising).phases(build)
     nets = deca_p.networks
-    assert deca_p.loss(data, Clock(step)).item() == pytest.approx(
+    assert deca_p.loss(data, StepInfo(step)).item() == pytest.approx(
         expected(nets["target"], nets[noise_role], prior_phase.networks["prior"], False), rel=1e-5
     )
 
 
 def test_normal_loss_is_cross_entropy() -> None:
-    phase = make_method("normal", Denoising()).phases(build)[0]
+    phase = method("normal").phases(build)[0]
     target = phase.networks["target"]
     expected = reference_loss(lambda u, i, y: plain.cross_entropy(logit(target, u, i), y), batch())
-    assert phase.loss(batch(), Clock(0)).item() == pytest.approx(expected, rel=1e-5)
+    assert phase.loss(batch(), StepInfo(0)).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_weight_decay_is_the_l2_term_of_the_target_alone() -> None:
-    phase = make_method("deca", Denoising()).phases(build)[0]
-    optimiser = make_optimiser(phase, TrainingOptions(weight_decay=0.25))
-    assert optimiser.dense is not None
-    decay = {id(p): group["weight_decay"] for group in optimiser.dense.param_groups for p in group["params"]}
+    phase = method("deca").phases(build)[0]
+    optimiser = make_optimiser(phase, [TrainingOptions(weight_decay=0.25)], torch.device("cpu"))
+    assert optimiser.decay == 0.25
+    own = dict(zip(map(id, optimiser.parameters), optimiser.is_decayed, strict=True))
     for role, net in phase.networks.items():
-        assert {decay[id(p)] for p in net.parameters()} == {0.25 if role == "target" else 0.0}
+        assert {own[id(p)] for p in net.parameters()} == {role == "target"}
 
 
 def test_label_quality() -> None:
-    data = PairBatch(torch.tensor([1, 2]), torch.tensor([3, 4]), torch.ones(1))
-    for name in METHODS:
-        method = make_method(name, Denoising())
-        nets = {role: net for phase in method.phases(build) for role, net in phase.networks.items()}
-        quality = method.label_quality(nets, data)
+    data = positives(torch.tensor([1, 2]), torch.tensor([3, 4]))
+    for name in methods_of("clicks"):
+        made = method(name)
+        nets = {role: net for phase in made.phases(build) for role, net in phase.networks.items()}
+        quality = made.label_quality(nets, data).flatten()
         for k, (u, i) in enumerate([(1, 3), (2, 4)]):
-            f = logit(method.target(nets), u, i)
+            f = logit(made.target(nets), u, i)
             expected = plain.probability(f)
             if name == "deca":
                 h, h_prime = logit(nets["noise_dp"], u, i), logit(nets["noise_dn"], u, i)
@@ -155,4 +168,21 @@ def test_label_quality() -> None:
 
 def test_unknown_method_names_the_nearest() -> None:
     with pytest.raises(SettingError, match="did you mean 'deca-p'"):
-        make_method("decap", Denoising())
+        METHODS.find("decap")
+    with pytest.raises(SettingError, match="'itlm' is not for clicks: choose from"):
+        method_of("itlm", "clicks")
+
+
+@pytest.mark.parametrize("task", ["clicks", "labels"])
+def test_what_a_method_says_of_itself_is_true(task: str) -> None:
+    """Its space and what may differ are settings of its own, and a first phase has a method's name."""
+    for name in methods_of(task):
+        kind = method_of(name, task)
+        fields = make_settings(task, {"method": name}).model_fields_set | set(
+            type(make_settings(task, {})).model_fields
+        )
+        assert set(kind.space_of(task)) <= fields, name
+        assert set(kind.defaults) <= fields | {"c0"}, name
+        assert kind.begins_as in ("", *methods_of(task))
+        own = set(kind.settings_of(task).model_fields)
+        assert {n for n in kind.may_differ if n in fields} <= own, name

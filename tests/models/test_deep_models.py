@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from accord import Recommender
+from accord.batches.clicks import ClickBatch, ClickFeed
 from accord.data.interactions import Interactions
-from accord.data.row_batches import RowBatch
-from accord.methods import make_method
-from accord.models import CDAE, LightGCN, NeuMF, Popularity, lightgcn
-from accord.training import TrainingOptions, train
+from accord.methods import Setup, method_of
+from accord.models.recommenders import CDAE, LightGCN, NeuMF, Popularity, lightgcn
+from accord.models.stack import Single
+from accord.objectives import binary
+from accord.training import Run, TrainingOptions, training
 
 USERS, ITEMS = 8, 11
 
@@ -27,6 +29,10 @@ USERS, ITEMS = 8, 11
 def clicks() -> Interactions:
     pairs = np.unique(np.random.default_rng(1).integers(0, USERS * ITEMS, 30))
     return Interactions.from_pairs(pairs // ITEMS, pairs % ITEMS, USERS, ITEMS)
+
+
+def row_batches(clicks: Interactions, seed: int) -> list[ClickBatch]:
+    return list(ClickFeed([clicks], 6, True, False).epoch([torch.Generator().manual_seed(seed)]))
 
 
 def dense(clicks: Interactions) -> torch.Tensor:
@@ -185,12 +191,15 @@ def test_lightgcn_validates_what_it_has_learnt(clicks: Interactions) -> None:
     model.bind(clicks.starts, clicks.items)
     seen: list[torch.Tensor] = []
 
-    def validate(network: nn.Module) -> dict[str, float]:
-        seen.append(network.scores(torch.arange(USERS)).clone())  # pyright: ignore[reportCallIssue]
-        return {"ndcg@20": float(len(seen))}
+    class Valid:
+        def measure(self, target: Single, which: list[int], sets: list[Valid]) -> dict[str, torch.Tensor]:
+            seen.append(target.scores(torch.arange(USERS), which)[0].clone())
+            return {"ndcg@20": torch.tensor([float(len(seen))])}
 
-    phases = make_method("normal").phases(lambda role, name=None: model)
-    train(phases, clicks, TrainingOptions(epochs=3, batch_size=8), validate)
+    target = Single(model)
+    phases = method_of("normal", "clicks")().bound(Setup("clicks", binary, None)).phases(lambda *_: target)
+    run = Run(TrainingOptions(epochs=3, batch_size=8), clicks, ClickFeed, valid=Valid())
+    list(training(phases, [target], [], [run]))
     assert not torch.equal(seen[0], seen[1])
     assert not torch.equal(seen[1], seen[2])
     torch.testing.assert_close(model.scores(torch.arange(USERS)), seen[2])  # the best epoch is the last
@@ -210,8 +219,8 @@ def test_cdae_is_the_dense_one(clicks: Interactions) -> None:
     torch.testing.assert_close(model.scores(torch.arange(USERS)), expected)
     users, items = torch.tensor([3, 3, 0, 7]), torch.randint(ITEMS, (4,))
     torch.testing.assert_close(model.logits(users, items), expected[users, items])
-    batches = list(clicks.epoch(6, torch.Generator().manual_seed(0), by_rows=True))
-    for batch in batches:
+    for batch in row_batches(clicks, 0):
+        assert batch.rows is not None
         torch.testing.assert_close(batch.logits(model), expected[batch.users, batch.items])
         weights = torch.randn(batch.items.shape, dtype=torch.float64)
         parameters = list(model.parameters())
@@ -230,77 +239,22 @@ def test_cdae_sees_half_of_its_input_in_training_alone(clicks: Interactions) -> 
         model.items_in.fill_(1.0)
         model.users.zero_()
         model.items.fill_(0.25)
-    batches = [b for seed in range(20) for b in clicks.epoch(6, torch.Generator().manual_seed(seed), by_rows=True)]
+    batches = [batch for seed in range(20) for batch in row_batches(clicks, seed)]
     sums: set[int] = set()
     for batch in batches:
-        inputs = torch.logit(batch.logits(model)[0])
-        whole = torch.logit(batch.logits(model.eval())[0])
+        inputs = torch.logit(batch.logits(model)[0, 0])
+        whole = torch.logit(batch.logits(model.eval())[0, 0])
         model.train()
-        counts = clicks.degrees[batch.users].double()
+        users = batch.users[0]
+        counts = clicks.degrees[users].double()
         torch.testing.assert_close(whole, counts)
         sums |= {round(x) for x in inputs.tolist()}
-        own = torch.zeros(USERS).index_add_(0, batch.users, batch.kept.float())
-        torch.testing.assert_close(inputs, 2 * own[batch.users].double())  # kept inputs count double
-    kept = torch.cat([batch.kept for batch in batches]).float()
+        assert batch.kept is not None
+        own = torch.zeros(USERS).index_add_(0, users, batch.kept[0].float())
+        torch.testing.assert_close(inputs, 2 * own[users].double())  # kept inputs count double
+    kept = torch.cat([batch.kept[0] for batch in batches if batch.kept is not None]).float()
     assert len(sums) > 3
     assert abs(kept.mean() - 0.5) < 4 * 0.5 / len(kept) ** 0.5
-
-
-@settings(deadline=None)
-@given(data=st.data(), seed=st.integers(0, 2**31), batch_size=st.integers(1, 40))
-def test_stacked_row_batches_are_each_runs_own(data: st.DataObject, seed: int, batch_size: int) -> None:
-    """Padding apart, run r of a stack gets the batches it would get alone."""
-    pairs = data.draw(st.sets(st.tuples(st.integers(0, 8), st.integers(0, 11)), min_size=1, max_size=60))
-    users, items = np.array(sorted(pairs)).T
-    clicks = Interactions.from_pairs(users, items, 9, 12)
-    cut = clicks.row_batches(batch_size)
-
-    def streams() -> list[torch.Generator]:
-        return [torch.Generator().manual_seed(seed + r) for r in range(3)]
-
-    if not cut.total:
-        assert not list(cut.epoch(streams()[0], "uniform"))
-        return
-    alone = [list(cut.epoch(stream, "uniform")) for stream in streams()]
-    if not cut.even:
-        return
-    together = [b for chunk in cut.stacked(streams(), "uniform", cut.shape) for b in chunk.batches()]
-    assert {len(own) for own in alone} == {len(together)} == {cut.batches}
-    for k, batch in enumerate(together):
-        for r in range(3):
-            own, there = alone[r][k], batch.inside[r]
-            assert torch.equal(batch.users[r][there], own.users)
-            assert torch.equal(batch.items[:, r, there], own.items)
-            assert torch.equal(batch.kept[r][there], own.kept)
-            assert not batch.kept[r][~there].any()
-            assert torch.equal(batch.rows[r, batch.position[r][there]], own.users)
-
-
-def test_row_batches_are_whole_rows(clicks: Interactions) -> None:
-    seen: list[tuple[int, int]] = []
-    for batch in clicks.epoch(6, torch.Generator().manual_seed(3), by_rows=True):
-        assert isinstance(batch, RowBatch)
-        for user in batch.rows.tolist():
-            own = batch.items[0][batch.users == user].tolist()
-            first, last = clicks.starts[user], clicks.starts[user + 1]
-            assert own == clicks.items[first:last].tolist()
-        seen += zip(batch.users.tolist(), batch.items[0].tolist(), strict=True)
-    assert sorted(seen) == sorted(zip(clicks.users.tolist(), clicks.items.tolist(), strict=True))
-
-
-def test_logs_of_one_size_are_drawn_in_chunks_of_one_size() -> None:
-    """However long their longest rows are: stacks of runs with logs of their own rely on it."""
-    even, uneven = np.zeros((2, 40, 30), bool)
-    even[:, :10] = True
-    uneven[0] = True
-    uneven[1:, :9] = True
-    uneven[1:20, 9] = True
-    for taken in (even, uneven):
-        assert taken.sum() == 400
-    cut = [Interactions.from_pairs(*np.nonzero(taken), 40, 31).row_batches(50) for taken in (even, uneven)]
-    assert cut[0].longest != cut[1].longest
-    assert cut[0].chunk == cut[1].chunk
-    assert cut[0].batches == cut[1].batches
 
 
 def test_popularity_ranks_by_clicks(clicks: Interactions) -> None:

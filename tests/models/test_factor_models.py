@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from accord.models import GMF, MF, FactorModel
+from accord.models.recommenders import GMF, MF, FactorModel
 
 
 @pytest.fixture(params=[(MF, False), (MF, True), (GMF, False), (GMF, True)], ids=str)

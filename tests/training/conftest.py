@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from torch import Tensor
 
-from accord.data.batches import StackedClickBatch
-from accord.data.labelled_stack import StackedLabelledBatch
-from accord.training import stacking
+from accord.batches.clicks import ClickBatch
+from accord.batches.labels import LabelChunk
+from accord.models.stack import as_stack
+from accord.training import loop
 
 
 @pytest.fixture
 def phases_seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Will hold the name of each phase of a stack, and how many runs go through it."""
+    """Will hold the name of each phase, and how many runs go through it."""
     seen: list[tuple[str, int]] = []
 
-    class Seen(stacking._Phase):
-        def __init__(self, phase: Any, *more: Any) -> None:
-            super().__init__(phase, *more)
+    class Seen(loop.PhaseTrainer):
+        def __init__(self, phase: Any, number: Any, stacks: Any, values: Any, runs: Sequence[Any]) -> None:
+            super().__init__(phase, number, stacks, values, runs)
             seen.append((phase.name, len(self.runs)))
 
-    monkeypatch.setattr(stacking, "_Phase", Seen)
+    monkeypatch.setattr(loop, "PhaseTrainer", Seen)
     return seen
 
 
@@ -29,12 +32,12 @@ def phases_seen(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 def asked_together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Will hold how many networks were asked whenever runs of a stack wanted what frozen ones say."""
     seen: list[int] = []
-    for kind in (StackedClickBatch, StackedLabelledBatch):
-        asks = kind.frozen_logits
+    for kind, name in ((ClickBatch, "frozen_logits"), (LabelChunk, "_said")):
+        asks = getattr(kind, name)
 
-        def ask(self: Any, network: Any, asks: Any = asks) -> Any:
-            seen.append(len(network))
+        def ask(self: Any, network: Any, asks: Any = asks) -> Tensor:
+            seen.append(len(as_stack(network)))
             return asks(self, network)
 
-        monkeypatch.setattr(kind, "frozen_logits", ask)
+        monkeypatch.setattr(kind, name, ask)
     return seen

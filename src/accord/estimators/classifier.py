@@ -35,8 +35,9 @@ from accord.estimators.label_issues import judge as judge_labels
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
 from accord.estimators.networks import Networks
-from accord.estimators.settings import make_settings, settings_class
+from accord.estimators.settings import refuse_unknown, settings_class
 from accord.evaluation.detection import detection_metrics, flag_metrics
+from accord.methods import METHODS, chosen_method, is_method
 from accord.methods.two_stage import some_classes
 from accord.models import check_model
 from accord.models.classifiers import SMALLEST
@@ -65,21 +66,31 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     def __init__(self, model: Any = "auto", method: Any = "deca-p", features: Any = None, **settings: Any) -> None:
         # scikit-learn's way: keep what was given, check it when fit is called.
-        name, settings = self._named_method(method, settings)
-        self.model, self.method, self.features = model, method if isinstance(method, str) else name, features
-        fields = {name: field.default for name, field in settings_class(self.task).model_fields.items()}
+        if is_method(method):
+            method, settings = self._named_method(method, settings)
+        self.model, self.method, self.features = model, method, features
+        if not set(settings) <= set(settings_class(self.task).model_fields):
+            METHODS.load_plugins()  # perhaps one of an installed package's method
+        known = settings_class(self.task).model_fields
+        refuse_unknown(settings, known)
+        fields = {name: field.default for name, field in known.items()}
         for name, value in {**fields, **settings}.items():
             if name not in ("model", "method"):
                 setattr(self, name, value)
-        unknown = set(settings) - set(fields)
-        if unknown:
-            make_settings(self.task, dict.fromkeys(unknown))
+
+    def __getattr__(self, name: str) -> Any:
+        """A setting of a method that was registered after this estimator was made."""
+        fields = {} if name.endswith("_") else settings_class(self.task).model_fields
+        if name not in fields:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return fields[name].default
 
     @property
     def settings(self) -> Any:
         """The settings, checked."""
-        fields = settings_class(self.task).model_fields
-        values = {name: getattr(self, name, field.default) for name, field in fields.items()}
+        method, chosen = chosen_method(self.method, self.task)  # set_params may give any form
+        values = {name: getattr(self, name) for name in settings_class(self.task).model_fields}
+        values |= {"method": method, **chosen}
         if not isinstance(self.model, str):
             values["model"] = CUSTOM
         return self.check_settings(values)

@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 from accord.errors import AccordError, DataError, SettingError
-from accord.estimators.base import CUSTOM, Cache, Estimator, Prepared, Trained
+from accord.estimators.base import Cache, Estimator, Prepared, Trained
 from accord.estimators.limits import free_memory, require_disk
 from accord.methods import PerRun, Phase
+from accord.models import MODELS
 from accord.models.stack import Stack, stack
 from accord.training import Callback, CheckpointPath, checkpoint_of, drive, resolve_device, training
 
@@ -63,8 +64,11 @@ def fit_together(
 
     def ended(k: int, error: AccordError | None) -> None:
         if error is None:
-            fitted(k)
-        else:
+            try:
+                fitted(k)
+            except AccordError as reason:  # what cannot be kept does not take the others with it
+                error = reason
+        if error is not None:
             errors[k] = error
 
     alone = []
@@ -148,7 +152,7 @@ class _Training:
         setup = self.estimators[0]._join(self.prepared)
         method = self.estimators[0]._method(per_run=self.values, **setup)
         self.phases: list[Phase] = method.phases(self._build)
-        identity = [party.device.type, *(one.settings.model_dump_json() for one in self.estimators)]
+        identity = [party.device.type, *(json.dumps(one.settings_to_save()) for one in self.estimators)]
         identity += list(once(pair for one in self.prepared for pair in one.identity))
         self.checkpoint = checkpoint_of(party.checkpoint, *identity)
         if self.checkpoint is not None and not self.checkpoint.optional:
@@ -173,12 +177,13 @@ class _Training:
         return values
 
     def _build(self, role: str, architecture: Any = None) -> nn.Module:
+        if architecture is not None:
+            architecture = _name_of(role, architecture)
         try:
             made = stack([one.build(role, architecture) for one in self.prepared])
         except SettingError as error:
             raise StackError(str(error)) if len(self.group) > 1 else error from error
-        chosen = self.prepared[0].architecture if architecture is None else architecture
-        self.architectures[role] = chosen if isinstance(chosen, str) else CUSTOM
+        self.architectures[role] = architecture or self.prepared[0].architecture
         self.stacks.append(made)
         return made
 
@@ -210,6 +215,19 @@ class _Training:
         kept = {role: own(phase.networks[role]) for phase in self.phases for role in phase.kept}
         last = {role: own(one) for phase in self.phases for role, one in phase.last.items()}
         return Trained(self.prepared[place].run.history, kept, last, self.architectures)
+
+
+def _name_of(role: str, architecture: Any) -> str:
+    """What a run folder calls the architecture that a method chose: by its name it is built again."""
+    if isinstance(architecture, str):
+        return architecture
+    for name in MODELS:
+        if MODELS.find(name) is architecture:
+            return name
+    raise SettingError(
+        f"The network '{role}' is of a model without a name, so its run could not be loaded; register it: "
+        "accord.models.register_model(name, model)."
+    )
 
 
 def refuse_apart(prepared: Sequence[Prepared]) -> None:

@@ -55,7 +55,7 @@ class Networks:
     def _classifier(self, model: Any) -> nn.Module:
         if isinstance(model, str):
             model = self.usual if model == "auto" else model
-            if len(self.shape) != 3 and not trait(model, "takes_tables", False):
+            if len(self.shape) != 3 and not trait(model, "takes_tables", True):
                 raise SettingError(f"Model '{model}' is for images; rows of a table want model='mlp'.")
             try:
                 return model_of(model, "labels")(self.shape, self.classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -193,22 +194,25 @@ def _composed(task: str, changes: int) -> Any:
 
 def _refuse_clashes(base: type[BaseModel], classes: list[type[MethodSettings]]) -> None:
     """Two methods may share a setting, if it is the same one."""
-    home: dict[str, type[BaseModel]] = dict.fromkeys(base.model_fields, base)
+    home: dict[str, type[BaseModel]] = {}
     for one in classes:
         for name in one.model_fields:
             owner = next(c for c in reversed(one.__mro__) if name in getattr(c, "__annotations__", {}))
+            if name in base.model_fields:
+                raise SettingError(f"A method has a setting '{name}', which every method has; rename its own.")
             if home.setdefault(name, owner) is not owner:
                 raise SettingError(f"Two methods have different settings '{name}'; rename one of them.")
 
 
 def make_settings(task: str, values: dict[str, Any]) -> Any:
     """Settings from keywords or from words typed at a prompt; errors name the nearest match."""
+    method = values.get("method")
+    if isinstance(method, str):
+        method_of(method, task)  # before the settings are composed: an installed package's method brings its own
     if any(name not in settings_class(task).model_fields for name in values):
-        METHODS.load_plugins()  # perhaps one of an installed package's method
+        METHODS.load_plugins()  # perhaps one of another such method
     typed = {name: _numbers(value) if name in ("c1", "c2") else value for name, value in values.items()}
-    settings = checked(settings_class(task), typed)
-    method_of(settings.method, task)
-    return settings
+    return checked(settings_class(task), typed)
 
 
 def _numbers(value: Any) -> Any:
@@ -220,9 +224,7 @@ def _numbers(value: Any) -> Any:
 
 def checked(cls: type[S], values: dict[str, Any]) -> S:
     """Settings of a class; an unknown name or a bad value is one sentence."""
-    for name in values:
-        if name not in cls.model_fields:
-            raise SettingError(f"Unknown setting '{name}': {nearest(name, cls.model_fields)}")
+    refuse_unknown(values, cls.model_fields)
     try:
         return cls(**values)
     except ValidationError as error:
@@ -234,6 +236,12 @@ def checked(cls: type[S], values: dict[str, Any]) -> S:
         name = "settings" if not deepest["loc"] else str(deepest["loc"][0])
         index = "".join(f"[{one}]" for one in deepest["loc"][1:] if isinstance(one, int))
         raise SettingError(f"Setting '{name}{index}': {deepest['msg']} (it was {deepest['input']!r}).") from error
+
+
+def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise SettingError(f"Unknown setting '{name}': {nearest(name, known)}")
 
 
 def signature_of(task: str, own: list[inspect.Parameter]) -> inspect.Signature:

@@ -18,7 +18,6 @@ class MLP(Backbone):
     """Three hidden layers of ReLU units and a linear head."""
 
     stack_class = DenseStack
-    takes_tables = True
     usual_rate = 0.05
 
     def __init__(self, shape: tuple[int, ...], classes: int, width: int = WIDTH) -> None:

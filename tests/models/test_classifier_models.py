@@ -7,18 +7,20 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from accord.models import CLASSIFIERS, MLP, NoiseModel, ResNet32, Wrapped
-from accord.models import noise_model as noise_module
-from accord.models.vision.inception import InceptionBlock
+from accord.models import model_of, models_of
+from accord.models.classifiers import MLP, NoiseModel, ResNet32, WeightNet, Wrapped
+from accord.models.classifiers import noise_model as noise_module
+from accord.models.classifiers.backbone import Norm
+from accord.models.classifiers.inception import InceptionBlock
 
 
-@pytest.mark.parametrize("name", list(CLASSIFIERS))
+@pytest.mark.parametrize("name", models_of("labels"))
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 32, 32), (1, 28, 28)])
 def test_every_model_gives_logits_made_of_its_features(name: str, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
-    network = CLASSIFIERS[name](shape, 7).eval()
+    network = model_of(name, "labels")(shape, 7).eval()
     inputs = torch.randn(3, *shape)
-    features, logits = network.outputs(inputs)
+    features, logits = network.outputs(inputs)  # pyright: ignore[reportCallIssue]
     assert features.shape == (3, network.width)
     assert torch.equal(logits, network.head(features))
     assert torch.equal(logits, network(inputs))
@@ -92,3 +94,26 @@ def test_noise_model_is_the_plain_network_on_joined_inputs(block: int, monkeypat
     assert torch.allclose(h.costs(features, labels), costs)
     some = torch.tensor([[0, 2], [1, 3], [3, 3], [2, 0], [1, 1]])
     assert torch.allclose(h.costs(features, labels, some), costs.gather(1, some))
+
+
+def test_a_norm_goes_by_what_it_has_seen_where_there_is_one_value() -> None:
+    """In training, torch refuses a batch with one value of each channel."""
+    norm, one = Norm(2).train(), torch.randn(1, 2, 1, 1)
+    norm(torch.randn(9, 2, 3, 3) + 4)
+    trained = norm(one)
+    assert torch.equal(trained, norm.eval()(one))
+    again = Norm(2)
+    again.load_state_dict(dict(norm.state_dict()))  # a plain dict has no version
+    assert again.num_batches_tracked is None
+    assert torch.equal(again.eval()(one), trained)
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 5)])
+def test_a_weight_is_between_zero_and_one_and_of_one_loss(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    weigh, losses = WeightNet(), torch.rand(shape) * 9
+    weights = weigh(losses)
+    assert weights.shape == shape
+    assert ((weights > 0) & (weights < 1)).all()
+    one = weigh(losses.flatten()[-1:])
+    torch.testing.assert_close(weights.flatten()[-1:], one)
