@@ -18,24 +18,28 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from accord.batches.clicks import ClickFeed
 from accord.data import load_clicks
 from accord.data.interactions import Interactions
-from accord.methods import make_method
+from accord.methods import Normal, Setup
 from accord.models import recommender_factory
-from accord.training import Trainer, TrainingOptions, seeded
+from accord.models.stack import Single
+from accord.objectives import binary
+from accord.training import Run, TrainingOptions, seeded
+from accord.training.loop import PhaseTrainer
 
 
 def our_seconds(name: str, data: Interactions, batch_size: int, rounds: int = 3) -> float:
     """Best seconds of an epoch of normal training, sampling and bookkeeping included."""
 
-    def build(role: str, model: str | None = None) -> torch.nn.Module:
-        with seeded(0, role):
-            network = recommender_factory(model or name)(data.n_users, data.n_items)
-        if hasattr(network, "bind"):
-            network.bind(data.starts, data.items)  # pyright: ignore[reportCallIssue]
-        return network
-
-    trainer = Trainer(make_method("normal").phases(build)[0], data, TrainingOptions(batch_size=batch_size))
+    with seeded(0, "target"):
+        network = recommender_factory(name)(data.n_users, data.n_items)
+    if hasattr(network, "bind"):
+        network.bind(data.starts, data.items)  # pyright: ignore[reportCallIssue]
+    one = Single(network)
+    (phase,) = Normal().bound(Setup("clicks", binary, None)).phases(lambda role, architecture=None: one)
+    run = Run(TrainingOptions(batch_size=batch_size), data, ClickFeed)
+    trainer = PhaseTrainer(phase, (1, 1), [one], [], [run])
     best = float("inf")
     for epoch in range(rounds + 1):
         started = time.perf_counter()

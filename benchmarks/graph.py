@@ -14,19 +14,19 @@ import warnings
 from typing import Any
 
 import torch
-from accord.models.lightgcn import LAYERS, LightGCN, propagate
 from torch import Tensor
 
 from accord.kernels.spmm import spmm
+from accord.models.recommenders.lightgcn import LAYERS, LightGCN, propagate
 
 
 def round_by_round(users: Tensor, items: Tensor, graph: Tensor, back: Tensor) -> tuple[Tensor, ...]:
     """As the equation has it, with the runs' vectors laid side by side."""
     runs, _, width = users.shape
     users, items = (table.transpose(0, 1).flatten(1)[None] for table in (users, items))
-    sums, nought = [users, items], [torch.zeros_like(users), torch.zeros_like(items)]
+    sums, zero = [users, items], [torch.zeros_like(users), torch.zeros_like(items)]
     for _ in range(LAYERS):
-        users, items = spmm(graph, items, nought[0]), spmm(back, users, nought[1])
+        users, items = spmm(graph, items, zero[0]), spmm(back, users, zero[1])
         sums = [sums[0] + users, sums[1] + items]
     means = (total[0] / (LAYERS + 1) for total in sums)
     return tuple(m.view(len(m), runs, width).transpose(0, 1).contiguous() for m in means)

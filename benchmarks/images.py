@@ -1,4 +1,4 @@
-"""Time of an epoch of ResNet-32 over made-up images, batch 100: plain, recorded, side by side, and as one stack.
+"""Time of an epoch of ResNet-32 over made-up images, batch 100: plain, captured, and many next to one another.
 
     python benchmarks/images.py [--runs 8] [--images 40000] [--epochs 3] [--compile] [--device auto]
 
@@ -14,25 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from accord.estimators import Classifier, fit_together, fitting
+from accord.estimators import Classifier, fit_together
 
 
-def seconds(histories: list[list[dict[str, Any]]], phase: str, stacked: bool) -> float:
-    """Seconds per epoch and run of a phase, the first epoch (which records the steps) left out.
+def seconds(histories: list[list[dict[str, Any]]], phase: str) -> float:
+    """Seconds per epoch and run of a phase, the first epoch (which captures the steps) left out.
 
-    A run of a stack says its share of the time; side by side each says the time that all of them took.
+    Next to one another, each run says the time that all of them took.
     """
     each = median(
         sum(r["train_seconds"] for r in h if r["phase"] == phase and r["epoch"] > 1)
         / max(1, sum(r["phase"] == phase and r["epoch"] > 1 for r in h))
         for h in histories
     )
-    return each if stacked else each / len(histories)
+    return each / len(histories)
 
 
-def measure(
-    method: str, runs: int, args: argparse.Namespace, stacked: bool = True, **settings: Any
-) -> dict[str, float]:
+def measure(method: str, runs: int, args: argparse.Namespace, **settings: Any) -> dict[str, float]:
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (args.images, 32, 32, 3), dtype=np.uint8)
     labels = [rng.integers(0, 10, args.images) for _ in range(runs)]
@@ -46,18 +44,13 @@ def measure(
         "compile": args.compile,
     } | settings
     classifiers = [Classifier(method=method, seed=k, **common) for k in range(runs)]
-    started, where = time.perf_counter(), fitting.STACKED_ON["resnet32"]
-    fitting.STACKED_ON["resnet32"] = where if stacked else ()
-    stacked = fitting.can_stack(classifiers, True)
-    try:
-        fit_together(classifiers, [images] * runs, labels)
-    finally:
-        fitting.STACKED_ON["resnet32"] = where
+    started = time.perf_counter()
+    fit_together(classifiers, [{"X": images, "y": own} for own in labels], judge=False)
     whole = time.perf_counter() - started
     phases = dict.fromkeys(r["phase"] for r in classifiers[0].history_)
-    times = {p: seconds([c.history_ for c in classifiers], p, stacked) for p in phases}
+    times = {p: seconds([c.history_ for c in classifiers], p) for p in phases}
     print(
-        f"{method:8s} {runs} run(s){', one stack' if stacked else ''} {settings}: "
+        f"{method:8s} {runs} run(s) {settings}: "
         + ", ".join(f"{p} {t:.3f} s" for p, t in times.items())
         + f" per epoch and run (whole {whole:.1f} s)",
         flush=True,
@@ -75,17 +68,15 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     args = parser.parse_args()
     alone = measure("normal", 1, args)["training"]
-    beside = measure("normal", args.runs, args, stacked=False)["training"]
     together = measure("normal", args.runs, args)["training"]
     first = measure("deca-p", args.runs, args, stage_one_epochs=args.epochs)["denoising"]
     second = measure("deca-p", args.runs, args, stage_one_epochs=0)["denoising"]
-    print(f"side by side {alone / beside:.2f} times the throughput of one recorded run at a time")
-    print(f"as one stack {alone / together:.2f} times")
+    print(f"next to one another {alone / together:.2f} times the throughput of one captured run at a time")
     print(f"DeCA(p) of normal: stage one {first / together:.2f}, stage two {second / together:.2f}")
     if args.plain:
         args.epochs = 2
         plain = measure("normal", 1, args, capture=False)["training"]
-        print(f"plain steps take {plain / alone:.1f} times as long as recorded ones")
+        print(f"plain steps take {plain / alone:.1f} times as long as captured ones")
 
 
 if __name__ == "__main__":

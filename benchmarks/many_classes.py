@@ -3,7 +3,8 @@
     python benchmarks/many_classes.py [--classes 1000] [--batch 256] [--steps 5]
 
 Prints ratios measured in this one run: the first stage, the second over some classes (the default beyond 100), and
-the second over all of them. The prior's forward pass is counted too.
+the second over all of them. The prior's forward pass is counted too: examples are cropped and
+flipped, so that it is asked anew in every epoch.
 """
 
 from __future__ import annotations
@@ -13,40 +14,43 @@ import time
 from statistics import median
 
 import torch
-from accord.data.labelled import LabelledData, Scaling
-from accord.estimators.classifier_settings import ClassifierSettings
-from torch import nn
 
-from accord.methods import Clock
-from accord.models import NoiseModel, ResNet32
-from accord.training import TrainingOptions, training_step
-from accord.training.loop import make_optimiser
+from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.data.augmentation import Augmentation
+from accord.estimators.settings import make_settings
+from accord.methods import Setup
+from accord.models.classifiers import NoiseModel, ResNet32
+from accord.models.stack import Single, Stack
+from accord.objectives import multiclass
+from accord.training import Run, TrainingOptions
+from accord.training.loop import PhaseTrainer
 
 
 def step_time(
-    data: LabelledData, classes: int, batch: int, steps: int, device: torch.device, **settings: object
+    data: LabelData, classes: int, batch: int, steps: int, device: torch.device, **settings: object
 ) -> float:
-    """Median seconds of a step of the last phase."""
+    """Median seconds of an epoch of the last phase, which is one step, with its batch."""
+    stacks: list[Stack] = []
 
-    def build(role: str, model: str | None = None) -> nn.Module:
-        network = NoiseModel(64, classes) if model == "noise" else ResNet32((3, 32, 32), classes)
-        return network.to(device)
+    def build(role: str, architecture: str | None = None) -> Single:
+        network = NoiseModel(64, classes) if architecture == "noise-model" else ResNet32((3, 32, 32), classes)
+        stacks.append(Single(network.to(device)))
+        return stacks[-1]  # pyright: ignore[reportReturnType]
 
-    own = ClassifierSettings(**settings)  # pyright: ignore[reportArgumentType]
-    phases = own.make_method(classes, "convnet").phases(build)
+    own = make_settings("labels", {"model": "resnet32", **settings})
+    setup = Setup("labels", multiclass, own, classes=classes)
+    phases = own.method_class().bound(setup).phases(build)
     for network in phases[0].networks.values():
         if len(phases) > 1:
             network.requires_grad_(False).eval()
-    phase = phases[-1]
     options = TrainingOptions(batch_size=batch, learning_rate=0.1, optimiser="sgd", weight_decay=5e-4)
-    optimiser = make_optimiser(phase, options)
+    trainer = PhaseTrainer(phases[-1], (1, 1), stacks, [], [Run(options, data, LabelFeed)])
     times = []
-    for k in range(steps + 2):
-        batches = data.epoch(batch, torch.Generator(device).manual_seed(k))
+    for _ in range(steps + 2):
         if device.type == "cuda":
             torch.cuda.synchronize()
         started = time.perf_counter()
-        training_step(phase, optimiser, next(iter(batches)), Clock(k, 0, 0.1))
+        trainer.train_epoch()
         if device.type == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - started)
@@ -65,7 +69,7 @@ def main() -> None:
     images = torch.randint(0, 256, (args.batch, 32, 32, 3), dtype=torch.uint8, device=device)
     labels = torch.randint(0, args.classes, (args.batch,), device=device)
     rows = torch.arange(args.batch, device=device)
-    data = LabelledData(images, labels, rows, Scaling.of(images).to(device))
+    data = LabelData(images, labels, rows, Scaling.of(images).to(device), Augmentation(flip=True))
     common = (args.classes, args.batch, args.steps, device)
     plain = step_time(data, *common, method="normal")
     print(f"{args.classes} classes, batch {args.batch}, {device}: plain cross-entropy {plain * 1e3:.0f} ms a step")

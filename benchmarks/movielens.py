@@ -21,22 +21,28 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from accord.batches.clicks import ClickFeed
 from accord.data import Clicks, load_clicks
 from accord.data.clicks import match_pairs
 from accord.data.interactions import Interactions
 from accord.data.simulator import SimulatorSettings, simulate
+from accord.estimators.settings import make_settings
 from accord.evaluation import RankingTask, mean_metrics
-from accord.methods import Denoising, make_method
-from accord.models import GMF, recommender_factory
-from accord.training import Trainer, TrainingOptions, seeded
+from accord.methods import Setup, method_of
+from accord.models import recommender_factory
+from accord.models.recommenders import GMF
+from accord.models.stack import Stack, stack
+from accord.objectives import binary
+from accord.training import Run, TrainingOptions, seeded
+from accord.training.loop import PhaseTrainer
 
 DIMS, BATCH, ROUNDS, L2 = 32, 2048, 15, 0.1
 
 
 def bare_epoch(data: Interactions) -> Callable[[], None]:
     """Arithmetic alone: gathers, product, weighted sum, softplus, backward and fused Adam, indices ready."""
-    generator = torch.Generator().manual_seed(0)
-    batches = [(b.users.repeat(2), b.items.flatten()) for b in data.epoch(BATCH, generator)]
+    drawn = ClickFeed([data], BATCH, by_rows=False, capturing=False).epoch([torch.Generator().manual_seed(0)])
+    batches = [(batch.users[0].repeat(2), batch.items.flatten()) for batch in drawn]
     tables = [torch.randn(n, DIMS).mul_(0.01).requires_grad_() for n in (data.n_users, data.n_items)]
     weight = torch.randn(DIMS, requires_grad=True)
     optimiser = torch.optim.Adam([*tables, weight], lr=1e-3, fused=True)
@@ -54,14 +60,19 @@ def bare_epoch(data: Interactions) -> Callable[[], None]:
 
 def our_epoch(data: Interactions, method: str, phase: int) -> Callable[[], object]:
     """Our trainer with sampling and bookkeeping."""
+    stacks: list[Stack] = []
 
-    def build(role: str, model: str | None = None) -> torch.nn.Module:
+    def build(role: str, architecture: str | None = None) -> torch.nn.Module:
         with seeded(0, role):
-            return recommender_factory(model or "gmf", dims=DIMS, item_bias=False)(data.n_users, data.n_items)
+            made = recommender_factory(architecture or "gmf", dims=DIMS)(data.n_users, data.n_items)
+        stacks.append(stack([made]))
+        return stacks[-1]
 
-    phases = make_method(method, Denoising(c0=1000, c1=1000, alpha=0 if method == "deca-p" else 1)).phases(build)
+    own = {} if method == "normal" else {"c0": 1000, "c1": 1000, "alpha": 0 if method == "deca-p" else 1}
+    settings = make_settings("clicks", {"method": method, **own})
+    phases = method_of(method, "clicks")().bound(Setup("clicks", binary, settings)).phases(build)
     options = TrainingOptions(batch_size=BATCH, weight_decay=L2 / data.n_users)
-    return Trainer(phases[phase], data, options).train_epoch
+    return PhaseTrainer(phases[phase], (1, 1), stacks, [], [Run(options, data, ClickFeed)]).train_epoch
 
 
 def bare_ranking(model: GMF, task: RankingTask) -> Callable[[], Tensor]:

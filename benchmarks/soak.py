@@ -3,7 +3,7 @@
     python benchmarks/soak.py kills [--kills 30] [--only gmf-deca-p]
     python benchmarks/soak.py memory [--minutes 60]
 
-`kills` ends `accord fit` by SIGKILL at random moments, goes on each time, and compares weights and history with a
+`kills` ends `accord fit` by SIGKILL at random moments, resumes each time, and compares weights and history with a
 run that was left alone. `memory` trains on a small log for so long and compares resident memory and open files
 after a tenth of the time with those at the end.
 """
@@ -21,7 +21,7 @@ import pyarrow.parquet as parquet
 
 from accord import Recommender
 from accord.data.simulator import SimulatorSettings, simulate
-from accord.methods import CLASSIFIER_METHODS, METHODS
+from accord.methods import methods_of
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "reliability"))
 from kills import finished, kill_until_done, outcome, start  # pyright: ignore[reportMissingImports]
@@ -31,9 +31,9 @@ def runs(log: Path) -> dict[str, list[object]]:
     """`accord fit` of every method, for clicks and for labels."""
     clicks: list[object] = ["--epochs", 30, "--set", "batch_size=256", "--set", "patience=0"]
     labels: list[object] = ["fit", "digits", "--noise", 0.4, "--model", "mlp", "--epochs", 15]
-    words = {f"gmf-{m}": ["fit", log, "--method", m, *clicks] for m in METHODS if m != "popularity"}
+    words = {f"gmf-{m}": ["fit", log, "--method", m, *clicks] for m in methods_of("clicks") if m != "popularity"}
     words |= {f"{m}-deca-p": ["fit", log, "--model", m, *clicks] for m in ("neumf", "cdae", "lightgcn")}
-    return words | {f"digits-{m}": [*labels, "--method", m] for m in CLASSIFIER_METHODS}
+    return words | {f"digits-{m}": [*labels, "--method", m] for m in methods_of("labels")}
 
 
 def kills(count: int, only: str | None) -> None:
@@ -76,7 +76,7 @@ def memory(minutes: float) -> None:
     while (time.monotonic() - begun) / 60 < minutes:
         for method in ("normal", "deca", "deca-p", "t-ce"):
             rec = Recommender(method=method, epochs=100, patience=0, batch_size=512, dims=16)
-            epochs += len(rec.fit(log, hook=look).history_)
+            epochs += len(rec.fit(log, callback=look).history_)
     early = next(one for one in seen if one[0] >= minutes / 10)
     growth = seen[-1][1] / early[1] - 1
     print(f"{epochs} epochs in {minutes:g} minutes: resident {early[1] / 1e6:.1f} MB after a tenth of the time,")

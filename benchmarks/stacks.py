@@ -14,8 +14,6 @@ import argparse
 import time
 from typing import Any
 
-from accord.estimators.stacking import Source, fit_stacked
-
 from accord import Classifier, Recommender
 from accord.data.datasets.benchmarks import load_benchmark
 from accord.data.datasets.catalogue import find_data_set
@@ -33,7 +31,7 @@ class Clicks:
 
     def together(self, each: list[dict[str, Any]]) -> Any:
         made = [Recommender(**self.common | own) for own in each]
-        return fit_stacked(made, Source(self.data.train, **self.given))
+        return fit_together(made, {"log": self.data.train, **self.given})
 
 
 class Labels:
@@ -45,7 +43,7 @@ class Labels:
 
     def together(self, each: list[dict[str, Any]]) -> Any:
         made = [Classifier(**self.common | own) for own in each]
-        return fit_together(made, [self.images.inputs] * len(each), [self.images.labels] * len(each))
+        return fit_together(made, {"X": self.images.inputs, "y": self.images.labels})
 
 
 def main() -> None:

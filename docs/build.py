@@ -1,6 +1,6 @@
 """Writes the pages that are made from the code and from results: docs/settings.md and docs/results/overview.md.
 
-Tests hold the pages to what they are made from.
+Tests compare the pages with what they are made from.
 """
 
 from __future__ import annotations
@@ -9,25 +9,70 @@ import re
 from pathlib import Path
 from typing import Any
 
-from accord.estimators import RecommenderSettings
-from accord.estimators.classifier_settings import ClassifierSettings
+from accord.estimators.settings import OF_TASK, settings_class
+from accord.methods import METHODS, MethodSettings, methods_of
 from accord.reproduction.overview import write_overview
 
 PAGE = Path(__file__).with_name("settings.md")
+INTRODUCTION = """\
+# Settings
+
+Each setting is a keyword of `Recommender(...)` or `Classifier(...)`, and a name that `--set NAME=VALUE` takes. In
+`accord compare`, `--set METHOD.NAME=VALUE` sets it for one method alone.
+
+A setting belongs to a task or to some methods. Other methods ignore it. Each setting is declared, with its text on
+this page, in one class: those of a task in `accord.estimators.settings`, those of a method in the method's own file.
+"""
+TITLES = {"clicks": "The recommender", "labels": "The classifier"}
+TASK_TEXTS = {
+    "clicks": "These settings hold for every method of `Recommender`:",
+    "labels": "These settings hold for every method of `Classifier`:",
+}
+
+
+def owners_of(task: str) -> dict[str, list[str]]:
+    """accord's own methods that each setting belongs to; none where it belongs to the task."""
+    owners: dict[str, list[str]] = {name: [] for name in settings_class(task).model_fields}
+    for method in (name for name in methods_of(task) if METHODS.find(name).__module__.startswith("accord.")):
+        own = METHODS.find(method).settings_of(task)
+        for name in own.model_fields if own is not MethodSettings else ():
+            owners[name].append(method)
+    return owners
+
+
+def default_of(task: str, name: str, methods: list[str]) -> str:
+    """A setting's default; where it is None, what each of its methods takes."""
+    value = settings_class(task).model_fields[name].default
+    if value is not None:
+        return f"`{value}`"
+    taken = {method: METHODS.find(method).defaults.get(name) for method in methods}
+    taken = {method: value for method, value in taken.items() if value is not None}
+    if len(set(taken.values())) == 1 and len(taken) == len(methods):
+        return f"`{next(iter(taken.values()))}`"
+    return ", ".join(f"`{value}` ({method})" for method, value in taken.items()) or "see text"
+
+
+def rows(task: str, names: list[str]) -> list[str]:
+    owners, fields = owners_of(task), settings_class(task).model_fields
+    lines = []
+    for name in names:
+        text = " ".join((fields[name].description or "").split()).replace("|", "\\|")
+        whose = ", ".join(f"`{method}`" for method in owners[name])
+        cells = [f"`{name}`", *([whose] if whose else []), default_of(task, name, owners[name]), text]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def settings_page() -> str:
-    lines = [
-        "# Settings",
-        "",
-        "Keywords of `Recommender(...)` and `Classifier(...)`, and names that `--set` takes. In a comparison also",
-        "`method.name`, for a setting of one method alone.",
-    ]
-    for title, settings in (("The recommender", RecommenderSettings), ("The classifier", ClassifierSettings)):
-        lines += ["", f"## {title}", "", "| setting | default | meaning |", "|---|---|---|"]
-        for name, field in settings.model_fields.items():
-            default = "by model or method" if field.default is None else f"`{field.default}`"
-            lines.append(f"| `{name}` | {default} | {' '.join((field.description or '').split())} |")
+    lines = [INTRODUCTION.rstrip()]
+    for task, title in TITLES.items():
+        owners = owners_of(task)
+        common = [name for name in OF_TASK[task].model_fields if name in owners]
+        own = [name for name, methods in owners.items() if methods]
+        lines += ["", f"## {title}", "", TASK_TEXTS[task], "", "| setting | default | meaning |", "|---|---|---|"]
+        lines += rows(task, common)
+        lines += ["", "These belong to some methods:", ""]
+        lines += ["| setting | methods | default | meaning |", "|---|---|---|---|", *rows(task, own)]
     return "\n".join(lines) + "\n"
 
 

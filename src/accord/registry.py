@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from accord.errors import SettingError, first_line, nearest
 
@@ -18,27 +18,41 @@ class Registry(Generic[T]):
         """``check`` says what is wrong with a thing that cannot be registered."""
         self.kind, self.group, self._check = kind, group, check
         self._known: dict[str, T] = {}
+        self._broken: dict[str, str] = {}
         self._looked = False
         self.changes = 0
         """Counts registrations, for what is derived from all names."""
+        self.on_change: list[Callable[[], None]] = []
+        """Called after each change; one that raises takes a registration back."""
 
     def register(self, name: str, value: T) -> T:
-        """Add a thing; another of the same name is refused."""
+        """Add a thing; another of the same name is refused, and one that is defined again replaces itself."""
         wrong = self._check(value)
         if wrong is not None:
             raise SettingError(f"{self.kind.capitalize()} '{name}' cannot be registered: {wrong}.")
-        known = self._known.get(name)
-        if known is not None and known is not value:
+        before = dict(self._known)
+        known = before.get(name)
+        if known is value:
+            return value
+        if known is not None and not _defined_again(known, value):
             raise SettingError(f"A {self.kind} '{name}' is registered already; choose another name.")
-        if known is None:
-            self._known[name] = value
-            self.changes += 1
+        try:
+            self._set({**before, name: value})
+        except SettingError:
+            self._set(before)
+            raise
         return value
 
     def unregister(self, name: str) -> None:
         """Forget a thing, as tests do."""
-        if self._known.pop(name, None) is not None:
-            self.changes += 1
+        if name in self._known:
+            self._set({known: value for known, value in self._known.items() if known != name})
+
+    def _set(self, known: dict[str, T]) -> None:
+        self._known = known
+        self.changes += 1
+        for told in self.on_change:
+            told()
 
     def __contains__(self, name: str) -> bool:
         if name not in self._known:
@@ -50,20 +64,30 @@ class Registry(Generic[T]):
 
     def find(self, name: str) -> T:
         """The thing of a name; an unknown one is one sentence."""
-        if name not in self:
-            raise SettingError(f"Unknown {self.kind} '{name}': {nearest(name, self._known)}")
-        return self._known[name]
+        if name in self:
+            return self._known[name]
+        raise SettingError(self._broken.get(name) or f"Unknown {self.kind} '{name}': {nearest(name, self._known)}")
 
     def load_plugins(self) -> None:
-        """Register what installed packages bring."""
+        """Register what installed packages bring. One that cannot be used is spoken of when it is asked for."""
         if self._looked:
             return
         self._looked = True
         for point in entry_points(group=self.group):
             try:
-                self.register(point.name, point.load())
+                self._plug_in(point.name, point.load())
             except Exception as error:  # a stranger's package may raise what it likes
-                words = (
-                    f"The installed {self.kind} '{point.name}' ({point.value}) cannot be used: {first_line(error)}."
-                )
-                raise SettingError(words) from error
+                words = f"The installed {self.kind} '{point.name}' ({point.value}) cannot be used"
+                self._broken[point.name] = f"{words}: {first_line(error)}."
+
+    def _plug_in(self, name: str, value: T) -> None:
+        own = getattr(value, "name", name)
+        if own != name:
+            raise SettingError(f"it calls itself '{own}'")
+        self.register(name, value)
+
+
+def _defined_again(known: Any, value: Any) -> bool:
+    """Whether two things come from one definition, run twice, as a cell of a notebook may be."""
+    both = [(getattr(one, "__module__", None), getattr(one, "__qualname__", "<>")) for one in (known, value)]
+    return both[0] == both[1] and "<" not in both[0][1]

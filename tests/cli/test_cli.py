@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -15,9 +14,8 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from accord.cli import process
 from accord.data.simulator import Simulation
-from accord.experiments import Comparison
+from accord.experiments.study import Study
 
 FAST = ["--epochs", "2", "--set", "batch_size=512", "--set", "dims=8"]
 
@@ -118,7 +116,7 @@ def test_evaluate_as_table_and_json(accord, run_folder: Path, sim: Path) -> None
     assert "ndcg" in accord("evaluate", run_folder, "--truth", sim / "truth.parquet")[1]
 
 
-def test_compare_goes_on_where_it_stopped(accord, sim: Path, tmp_path: Path) -> None:
+def test_compare_resumes_where_it_stopped(accord, sim: Path, tmp_path: Path) -> None:
     out = tmp_path / "cmp"
     words = ["compare", sim / "log.parquet", "--methods", "normal,deca-p", "--seeds", 2, "--out", out]
     words += ["--truth", sim / "truth.parquet", "--truth", sim / "clicks.parquet"]
@@ -158,20 +156,20 @@ def test_compare_goes_on_where_it_stopped(accord, sim: Path, tmp_path: Path) -> 
     ],
 )
 def test_memory_that_runs_out_is_one_sentence(accord, sim: Path, tmp_path: Path, monkeypatch, error, said) -> None:
-    """As on a GPU that others use too; what is done stays, and the same command goes on."""
+    """As on a GPU that others use too; what is done stays, and the same command resumes it."""
 
     def fail(*given: object, **more: object) -> None:
         raise error
 
     words = ("compare", sim / "log.parquet", "--methods", "normal", "--seeds", 1, "--set", "epochs=1")
     with monkeypatch.context() as patched:
-        patched.setattr(Comparison, "run", fail)
+        patched.setattr(Study, "run", fail)
         code, _, err = accord(*words, "--out", tmp_path / "cmp")
     assert code == 2
     assert "Traceback" not in err
     sentence = err.splitlines()[-1]  # after those of its progress
     assert said in sentence
-    assert "the same command goes on" in sentence
+    assert "the same command resumes it" in sentence
     assert accord(*words, "--out", tmp_path / "cmp")[0] == 0
 
 
@@ -179,7 +177,7 @@ def test_a_fault_of_the_program_is_not_called_memory(accord, sim: Path, tmp_path
     def fail(*given: object, **more: object) -> None:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr(Comparison, "run", fail)
+    monkeypatch.setattr(Study, "run", fail)
     with pytest.raises(RuntimeError, match="shapes differ"):
         accord("compare", sim / "log.parquet", "--methods", "normal", "--out", tmp_path / "cmp")
 
@@ -294,43 +292,6 @@ def test_help_is_instant_and_needs_no_torch() -> None:
     assert taken < 0.6 or taken < 3 * best_of_five("import typer, rich.console, rich.table")[0]
 
 
-@pytest.mark.parametrize(
-    ("given", "then"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")]
-)
-def test_idle_threads_leave_the_cores_to_other_commands(given: dict[str, str], then: str) -> None:
-    """Said before torch reads it, unless the person has said something else."""
-    program = "import os, sys; from accord.cli.main import run\ntry: run()\nfinally:"
-    program += " print(os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
-    kept = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    command = [sys.executable, "-c", program, "--version"]
-    done = subprocess.run(command, env=kept | given, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == f"{then} False"
-
-
-@pytest.mark.parametrize(
-    ("own", "calls"), [({}, [(-4, 0), (-1, 2**31 - 1)]), ({"MALLOC_TRIM_THRESHOLD_": "1"}, [])]
-)
-def test_freed_memory_stays_unless_the_person_has_said_something_else(
-    own: dict[str, str], calls: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[tuple[int, int]] = []
-
-    class Libc:
-        def mallopt(self, *given: int) -> None:
-            made.append(given)  # pyright: ignore[reportArgumentType]
-
-    monkeypatch.setattr(process.ctypes, "CDLL", lambda name: Libc())
-    monkeypatch.setattr(process.sys, "platform", "linux")
-    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
-        monkeypatch.delenv(name)
-    for name, value in own.items():
-        monkeypatch.setenv(name, value)
-    process.keep_freed_memory()
-    assert made == calls
-    monkeypatch.setattr(process.ctypes, "CDLL", lambda name: object())  # another libc
-    process.keep_freed_memory()
-
-
 def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None:
     odd = ["[bold]", "<script>alert(1)</script>", "a,b", "ü"]
     table = pa.table({"user": odd * 3, "item": ["[red]x"] * 4 + ["<b>"] * 4 + ["z"] * 3 + ["w"]})
@@ -344,11 +305,11 @@ def test_names_with_markup_are_shown_as_they_are(accord, tmp_path: Path) -> None
 
 
 def test_demo_runs_whole(accord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Simulation) -> None:
-    """The demo on a smaller world and fewer epochs; `make demo` runs it in full."""
-    from accord.cli import commands
+    """The demo on a smaller log and fewer epochs; `make demo` runs it in full."""
+    from accord.cli import demo
 
-    monkeypatch.setattr(commands, "SimulatorSettings", lambda: made.settings)
-    monkeypatch.setattr(commands, "DEMO_SETTINGS", {"epochs": 2, "batch_size": 512})
+    monkeypatch.setattr(demo, "SimulatorSettings", lambda: made.settings)
+    monkeypatch.setattr(demo, "SETTINGS", {"epochs": 2, "batch_size": 512})
     code, out, _err = accord("demo", "--out", tmp_path / "demo")
     assert code == 0
     assert "ndcg@20" in out
@@ -371,21 +332,21 @@ def everything(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def test_a_refused_fit_leaves_the_unfinished_run(accord, sim: Path, tmp_path: Path) -> None:
-    unfinished = tmp_path / "run.unfinished"
-    unfinished.mkdir()
-    (unfinished / "fit.json").write_text("{}")
-    (unfinished / "checkpoint.safetensors").write_bytes(b"hours of work")
+def test_a_refused_fit_leaves_the_checkpoint(accord, sim: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run.checkpoint"
+    folder.mkdir()
+    (folder / "fit.json").write_text("{}")
+    (folder / "checkpoint.safetensors").write_bytes(b"hours of work")
     code, _, err = accord("fit", tmp_path / "no.csv", "--out", tmp_path / "run", "--overwrite")
     assert (code, "cannot be opened" in err) == (2, True)
-    assert (unfinished / "checkpoint.safetensors").read_bytes() == b"hours of work"
+    assert (folder / "checkpoint.safetensors").read_bytes() == b"hours of work"
     assert everything(tmp_path) == {
-        "run.unfinished",
-        "run.unfinished/fit.json",
-        "run.unfinished/checkpoint.safetensors",
+        "run.checkpoint",
+        "run.checkpoint/fit.json",
+        "run.checkpoint/checkpoint.safetensors",
     }
     assert accord("fit", sim / "log.parquet", "--out", tmp_path / "run", "--overwrite", *FAST)[0] == 0
-    assert not unfinished.exists()
+    assert not folder.exists()
 
 
 def test_set_reaches_every_setting(accord, sim: Path, tmp_path: Path) -> None:

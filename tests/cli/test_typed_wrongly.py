@@ -179,10 +179,10 @@ def test_names_of_columns_may_have_commas_and_endings_capitals(accord, run: Path
     assert accord("fit", tmp_path / "clean.TSV", "--epochs", 1, *FAST, "--out", tmp_path / "third")[0] == 0
 
 
-@pytest.mark.parametrize("place", [".", "/", ""])
-def test_a_run_goes_on_from_a_place_with_a_name(accord, place: str, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("folder", [".", "/", ""])
+def test_a_run_is_resumed_from_a_folder_with_a_name(accord, folder: str, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    refused(accord, "is no place for a run", "fit", "--resume", place)
+    refused(accord, "cannot be a run's folder", "fit", "--resume", folder)
 
 
 def test_commands_that_are_printed_can_be_typed(accord, log: Path, tmp_path: Path) -> None:

@@ -25,20 +25,20 @@ def shown(bars: ui.Bars) -> list[tuple[str, str, float]]:
 
 
 def test_one_run_has_a_bar_for_each_phase(bars: ui.Bars) -> None:
-    hook = ui.Trainings(bars).hook("gmf deca-p: ")
+    callback = ui.Trainings(bars).callback("gmf deca-p: ")
     assert shown(bars) == [("gmf deca-p: starting", "", 0)]
-    hook(report(3, 0.25, "prior"))
+    callback(report(3, 0.25, "prior"))
     assert shown(bars) == [("gmf deca-p: prior (1/2)", "epoch 3/10  ndcg@20 0.2500 best 0.2500", 3)]
-    hook(report(1, None, "denoising", 2))
+    callback(report(1, None, "denoising", 2))
     assert shown(bars) == [("gmf deca-p: denoising (2/2)", "epoch 1/10", 1)]
 
 
 def test_many_runs_go_on_when_some_have_ended(bars: ui.Bars) -> None:
     trainings = ui.Trainings(bars)
-    first, second, third = (trainings.hook(f"seed {k}: ") for k in range(3))
+    first, second, third = (trainings.callback(f"seed {k}: ") for k in range(3))
     for epoch in (1, 2):
-        for hook, best in ((first, 0.1), (second, 0.4), (third, 0.2)):
-            hook(report(epoch, best))
+        for callback, best in ((first, 0.1), (second, 0.4), (third, 0.2)):
+            callback(report(epoch, best))
     assert shown(bars) == [("seed 0: training", "epoch 2/10  3 of 3 runs at work  ndcg@20 best 0.4000", 2)]
     for epoch in (3, 4, 5):  # the first and the last have stopped
         second(report(epoch, 0.4))
@@ -48,11 +48,11 @@ def test_many_runs_go_on_when_some_have_ended(bars: ui.Bars) -> None:
 def test_what_begins_after_a_report_is_another_group(bars: ui.Bars) -> None:
     trainings = ui.Trainings(bars)
     assert not trainings.expects_more
-    old = trainings.hook("old: ")
+    old = trainings.callback("old: ")
     assert trainings.expects_more
     old(report(1))
     assert not trainings.expects_more
-    new = trainings.hook("new: ")
+    new = trainings.callback("new: ")
     old(report(2))
     assert shown(bars) == [("new: starting", "", 0)]
     new(report(1, 0.3))
@@ -61,12 +61,12 @@ def test_what_begins_after_a_report_is_another_group(bars: ui.Bars) -> None:
 
 def test_bars_that_were_taken_away_are_made_anew(bars: ui.Bars) -> None:
     trainings = ui.Trainings(bars)
-    old = trainings.hook()
+    old = trainings.callback()
     for task in bars.task_ids:
         bars.remove_task(task)
     old(report(1))
     assert shown(bars) == []
-    trainings.hook("new: ")
+    trainings.callback("new: ")
     assert shown(bars) == [("new: starting", "", 0)]
 
 

@@ -13,13 +13,13 @@ import pytest
 
 from accord.cli import main
 from accord.data.simulator import Simulation
-from accord.estimators.classifier_settings import ClassifierSettings
+from accord.estimators import base
 from accord.reproduction.overview import write_overview
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-QUICK = {"epochs": 1, "batch_size": 512}
+QUICK = {"clicks": {"epochs": 1, "batch_size": 512}, "labels": {"epochs": 2}}
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -32,11 +32,8 @@ def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch)
     for name, table in (("clicks", made.log()), ("truth", made.truth()), ("marked", made.clicks())):
         csv.write_csv(table, tmp_path / f"{name}.csv")
     monkeypatch.chdir(tmp_path)
-    from accord.estimators import recommender
-
-    make = recommender.make_settings
-    monkeypatch.setattr(recommender, "make_settings", lambda values: make({**values, **QUICK}))
-    monkeypatch.setattr(ClassifierSettings.model_fields["epochs"], "default", 2)
+    make = base.make_settings
+    monkeypatch.setattr(base, "make_settings", lambda task, values: make(task, values | QUICK[task]))
     return tmp_path
 
 

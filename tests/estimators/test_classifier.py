@@ -130,17 +130,17 @@ def test_same_seed_same_bytes() -> None:
 def test_watched_examples_decide_nothing() -> None:
     X, y = blobs()
     plain = Classifier(**QUICK).fit(X, y)
-    watched = Classifier(**QUICK).fit(X, y, watch=(X[:50], np.roll(y[:50], 1)))
+    watched = Classifier(**QUICK).fit(X, y, eval_set=(X[:50], np.roll(y[:50], 1)))
     assert np.array_equal(plain.predict_proba(X), watched.predict_proba(X))
-    assert "watched" in watched.history_[0]
+    assert "eval_set" in watched.history_[0]
 
 
 def test_an_ensemble_is_watched_as_it_was_after_its_last_epochs() -> None:
     X, y = blobs()
     given = add_noise(y, 3, 0.6, seed=0).labels
     settings: dict[str, Any] = {**QUICK, "method": "ensemble", "epochs": 12, "learning_rate": 0.3}
-    best, last = (Classifier(**settings, restore=kept).fit(X, given, watch=(X, y)) for kept in ("best", "last"))
-    assert best.history_[-1]["watched_together"] == {"accuracy": pytest.approx(last.score(X, y))}
+    best, last = (Classifier(**settings, restore=kept).fit(X, given, eval_set=(X, y)) for kept in ("best", "last"))
+    assert best.history_[-1]["eval_set_together"] == {"accuracy": pytest.approx(last.score(X, y))}
     assert best.score(X, y) > last.score(X, y), "else there is nothing to tell apart"
     assert np.array_equal(best.predict_proba(X), Classifier(**settings).fit(X, given).predict_proba(X))
 
@@ -255,7 +255,9 @@ def test_damage_of_any_kind_is_one_sentence(tmp_path: Path) -> None:
     good = json.loads((tmp_path / "good" / "config.json").read_text())
     spoiled: list[dict[str, Any]] = [
         {**good, "settings": None},
-        {**good, "settings": {k: v for k, v in good["settings"].items() if k != "c1"}},
+        {**good, "settings": {k: v for k, v in good["settings"].items() if k != "method"}},
+        {**good, "settings": {**good["settings"], "c1": [[1.0]]}},
+        {**good, "networks": {"target": "elsewhere"}},
         {**good, "classes": {"type": "<i8", "values": ["x", "y"]}},
         {**good, "classes": {"type": "<i8", "values": [1]}},
         {**good, "shape": [5]},
@@ -291,7 +293,7 @@ def test_labels_match_whether_text_or_numbers() -> None:
     words = Classifier(method="normal", epochs=1).fit(X, np.array(["cat", "dog", "eel"])[y])
     with pytest.raises(DataError, match="catfish"):
         words.evaluate(X, np.array(["catfish", "dog", "eel"])[y])
-    assert words.class_numbers(["eel", "catfish"], strangers=True).tolist() == [2, -1]
+    assert words.class_numbers(["eel", "catfish"], unknown=True).tolist() == [2, -1]
 
 
 class Dropping(Own):
@@ -317,7 +319,7 @@ def test_dropout_is_the_runs_own() -> None:
     alone = make(4).fit(X, y).predict_proba(X)
     torch.manual_seed(2)
     pair = [make(3), make(4)]
-    fit_together(pair, [X, X], [y, y])
+    fit_together(pair, {"X": X, "y": y})
     assert np.array_equal(pair[1].predict_proba(X), alone)
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from accord.cli.commands import compare_and_show
+from accord.estimators.stacking import batched
+from accord.experiments.labels import LabelComparison
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import make_blobs
 
-from accord.cli.commands import compare_and_show
 from accord.errors import AccordError
 from accord.estimators import Classifier
-from accord.estimators.stacking import batched
 from accord.experiments import compare
-from accord.experiments.labels import LabelComparison
 from accord.experiments.study import Cell, Job
 
 QUICK = {"epochs": 2, "batch_size": 32}

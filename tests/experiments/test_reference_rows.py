@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from accord.experiments.materials import Materials, clean_only, with_false_clicks
 
 from accord import Recommender
 from accord.data.simulator import GENUINE, Simulation
 from accord.errors import DataError
 from accord.experiments import Comparison, compare
-from accord.experiments.materials import Materials, clean_only, with_false_clicks
 from accord.report.tables import comparison_rows
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}

@@ -1,4 +1,4 @@
-"""Killing `accord fit` at random moments and going on, and what a run folder holds in the end."""
+"""Killing `accord fit` at random moments and resuming it, and what a run folder holds in the end."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def outcome(run: Path) -> tuple[str, list[dict[str, object]]]:
 
 
 def kill_until_done(words: list[object], out: Path, kills: int, longest: float, seed: int) -> int:
-    """Kill the fit at random moments, go on each time, and let it end; how often it was killed at work."""
+    """Kill the fit at random moments, resume it each time, and let it end; how often it was killed at work."""
     rng = random.Random(seed)
-    state = out.with_name(out.name + ".unfinished")
+    state = out.with_name(out.name + ".checkpoint")
     killed = 0
     for number in range(kills + 1):
         going = (state / "fit.json").is_file()

@@ -1,4 +1,4 @@
-"""A run that is interrupted anywhere and gone on with ends as the run that was not: the same bytes."""
+"""A run that is interrupted anywhere and resumed ends as the run that was not: the same bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from accord import Classifier, Recommender
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, InterruptedRunError
-from accord.methods import CLASSIFIER_METHODS, METHODS
+from accord.methods import methods_of
 from accord.training import Checkpoint
 from accord.training.checkpoints import State
 
@@ -46,7 +46,7 @@ def outcome(fitted: Any) -> tuple[list[bytes], list[dict[str, Any]]]:
 
 
 def interrupted(make: Callable[[Checkpoint], Any], path: Path, every: int) -> tuple[Any, int]:
-    """Stop again and again, going on each time, until it is done."""
+    """Stop again and again, resuming it each time, until it is done."""
     for stops in range(500):
         try:
             return make(StopsAfter(path, every)), stops
@@ -55,7 +55,7 @@ def interrupted(make: Callable[[Checkpoint], Any], path: Path, every: int) -> tu
     raise AssertionError("it never ended")
 
 
-RECOMMENDERS = [("gmf", m) for m in METHODS if m != "popularity"] + [
+RECOMMENDERS = [("gmf", m) for m in methods_of("clicks") if m != "popularity"] + [
     ("neumf", "deca"),
     ("lightgcn", "deca-p"),
     ("cdae", "normal"),
@@ -105,14 +105,16 @@ class WithDropout(torch.nn.Module):
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-@pytest.mark.parametrize("method", CLASSIFIER_METHODS)
+@pytest.mark.parametrize("method", methods_of("labels"))
 def test_classifiers(method: str, optimiser: str, tmp_path: Path) -> None:
     X, given, y = noisy()
     clean = (X[:20], y[:20])
 
     def make(checkpoint: Checkpoint | None) -> Classifier:
         clf = Classifier(model="mlp", method=method, epochs=6, batch_size=32, rounds=3, optimiser=optimiser, seed=2)
-        return clf.fit(X, given, clean=clean if method == "mw-net" else None, watch=(X, y), checkpoint=checkpoint)
+        return clf.fit(
+            X, given, clean=clean if method == "mw-net" else None, eval_set=(X, y), checkpoint=checkpoint
+        )
 
     whole = outcome(make(None))
     again, stops = interrupted(make, tmp_path / "state", 4)
@@ -137,7 +139,7 @@ def test_image_classifiers(model: str, method: str, optimiser: str, tmp_path: Pa
     assert outcome(again) == outcome(made())
 
 
-def test_dropout_goes_on_with_its_own_stream(tmp_path: Path) -> None:
+def test_dropout_resumes_its_own_stream(tmp_path: Path) -> None:
     X, given, _ = noisy()
 
     def make(checkpoint: Checkpoint | None) -> Classifier:
@@ -201,24 +203,24 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(
 
 
 def test_a_checkpoint_that_was_tampered_with_is_one_sentence(made: Simulation, tmp_path: Path) -> None:
-    """Every tensor cut short or left out, and every fact changed, with the identity as it was."""
+    """Every tensor cut short or left out, and every number changed, with the identity as it was."""
     path = tmp_path / "state"
     settings: dict[str, Any] = {"epochs": 3, "dims": 4, "method": "normal", "batch_size": 512, "device": "cpu"}
     with pytest.raises(InterruptedRunError):
         Recommender(**settings).fit(made.log(), checkpoint=StopsAfter(path, 14))
     with safe_open(path, "pt") as file:
         notes, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    facts = json.loads(notes["facts"])
+    metadata = json.loads(notes["metadata"])
     cases: list[tuple[dict[str, torch.Tensor], dict[str, Any]]] = []
     for name, tensor in tensors.items():
         left = {other: value for other, value in tensors.items() if other != name}
-        cases += [(left, facts), ({**left, name: tensor.flatten()[:-1].clone()}, facts)]
-    for name in facts:
-        cases += [(tensors, {k: v for k, v in facts.items() if k != name}), (tensors, {**facts, name: "x"})]
-        cases.append((tensors, {**facts, name: -5}))
+        cases += [(left, metadata), ({**left, name: tensor.flatten()[:-1].clone()}, metadata)]
+    for name in metadata:
+        cases += [(tensors, {k: v for k, v in metadata.items() if k != name}), (tensors, {**metadata, name: "x"})]
+        cases.append((tensors, {**metadata, name: -5}))
     refused = 0
-    for changed, told in cases:
-        save_file(changed, path, metadata={**notes, "facts": json.dumps(told)})
+    for changed, words in cases:
+        save_file(changed, path, metadata={**notes, "metadata": json.dumps(words)})
         try:
             Recommender(**settings).fit(made.log(), checkpoint=path)
         except AccordError:

@@ -1,4 +1,4 @@
-"""`accord fit` killed, stopped and gone on with, as a person does it; `make soak` kills every method 30 times."""
+"""`accord fit` killed, stopped and resumed, as a person does it; `make soak` kills every method 30 times."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def log(made: Simulation, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_killed_fit_goes_on_to_the_same_bytes(log: Path, tmp_path: Path) -> None:
+def test_a_killed_fit_resumes_to_the_same_bytes(log: Path, tmp_path: Path) -> None:
     words = ["fit", log, "--epochs", 20, "--set", "batch_size=256", "--set", "patience=0"]
     assert finished(start(*words, "--out", tmp_path / "whole"))[0] == 0
     kill_until_done([*words, "--out", tmp_path / "run"], tmp_path / "run", kills=3, longest=6.0, seed=1)
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
 
-def test_a_killed_fit_of_labels_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+def test_a_killed_fit_of_labels_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     words = ["fit", "digits", "--noise", 0.4, "--model", "mlp", "--method", "deca-p", "--epochs", 12]
     assert finished(start(*words, "--out", tmp_path / "whole"))[0] == 0
     kill_until_done([*words, "--out", tmp_path / "run"], tmp_path / "run", kills=2, longest=7.0, seed=2)
@@ -37,11 +37,11 @@ def test_a_killed_fit_of_labels_goes_on_to_the_same_bytes(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_stops_within_two_seconds_and_can_be_gone_on_with(number: int, log: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_within_two_seconds_and_can_be_resumed(number: int, log: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["fit", log, "--out", out, "--epochs", 3000, "--set", "batch_size=256", "--set", "patience=0"]
     process = start(*words, "--checkpoint", 0.2)
-    wait_for(tmp_path / "run.unfinished" / "checkpoint.safetensors")
+    wait_for(tmp_path / "run.checkpoint" / "checkpoint.safetensors")
     asked = time.monotonic()
     os.kill(process.pid, number)
     code, said = finished(process, 30)
@@ -51,9 +51,9 @@ def test_ctrl_c_stops_within_two_seconds_and_can_be_gone_on_with(number: int, lo
     assert not out.exists()
     code, said = finished(start(*words))  # begun anew by mistake
     assert code == 2
-    assert "unfinished run" in said
-    assert (tmp_path / "run.unfinished" / "checkpoint.safetensors").is_file()
-    state = tmp_path / "run.unfinished" / "checkpoint.safetensors"
+    assert "A run that was interrupted" in said
+    assert (tmp_path / "run.checkpoint" / "checkpoint.safetensors").is_file()
+    state = tmp_path / "run.checkpoint" / "checkpoint.safetensors"
     written = state.stat().st_mtime_ns
     going = start("fit", "--resume", out, "--checkpoint", 0.2)
     until = time.monotonic() + 60
@@ -64,11 +64,11 @@ def test_ctrl_c_stops_within_two_seconds_and_can_be_gone_on_with(number: int, lo
     assert finished(going, 30)[0] == 130
 
 
-def test_a_fit_that_is_asked_twice_still_says_how_to_go_on(log: Path, tmp_path: Path) -> None:
+def test_a_fit_that_is_asked_twice_still_says_how_to_resume(log: Path, tmp_path: Path) -> None:
     """As when a step takes longer than a person is made to wait."""
     out = tmp_path / "run"
     process = start("fit", log, "--out", out, "--epochs", 3000, "--set", "patience=0", "--checkpoint", 0.2)
-    wait_for(tmp_path / "run.unfinished" / "checkpoint.safetensors")
+    wait_for(tmp_path / "run.checkpoint" / "checkpoint.safetensors")
     for number in (signal.SIGTERM, signal.SIGALRM):
         os.kill(process.pid, number)
     code, said = finished(process, 30)
@@ -77,7 +77,7 @@ def test_a_fit_that_is_asked_twice_still_says_how_to_go_on(log: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_comparison_stops_within_two_seconds_and_says_how_to_go_on(
+def test_a_comparison_stops_within_two_seconds_and_says_how_to_resume(
     number: int, log: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "rows"
@@ -90,14 +90,14 @@ def test_a_comparison_stops_within_two_seconds_and_says_how_to_go_on(
     code, said = finished(process, 30)
     assert in_time(time.monotonic() - asked, 2.0)
     assert code == 130
-    assert "the same command goes on" in said
+    assert "the same command resumes it" in said
 
 
-def test_nothing_to_go_on_with(tmp_path: Path) -> None:
+def test_nothing_to_resume(tmp_path: Path) -> None:
     code, said = finished(start("fit", "--resume", tmp_path / "none"))
     assert code == 2
-    assert "no unfinished run" in said
-    place = tmp_path / "odd.unfinished"
+    assert "There is no checkpoint" in said
+    place = tmp_path / "odd.checkpoint"
     place.mkdir()
     (place / "fit.json").write_text('{"data": 3}')
     assert finished(start("fit", "--resume", tmp_path / "odd"))[0] == 2

@@ -1,4 +1,4 @@
-"""What cannot fit is refused before the work starts; what diverges is caught, and in a stack the others go on."""
+"""What cannot fit is refused before the work starts; what diverges is caught; others of a stack continue."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch
 from accord import Classifier, Recommender, memory
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError
-from accord.estimators import limits
-from accord.estimators.stacking import Source, fit_stacked
-from accord.experiments import Comparison
+from accord.estimators import fit_together, limits
+from accord.experiments.study import Study
+from accord.tasks.clicks import ClickTask
 
 
 def test_a_log_that_does_not_fit_is_refused_with_the_estimate(
@@ -64,11 +64,11 @@ def test_weights_that_are_no_numbers_stop_a_run(made: Simulation, monkeypatch: p
         )
 
 
-def test_in_a_stack_the_others_go_on(made: Simulation) -> None:
+def test_in_a_stack_the_others_continue(made: Simulation) -> None:
     constants = [1.0, HUGE, 10.0]
     runs = [Recommender(**SMALL, c1=c1, seed=k) for k, c1 in enumerate(constants)]
     failed: dict[int, AccordError] = {}
-    fit_stacked(runs, Source(made.log()), failed=failed.__setitem__)
+    fit_together(runs, {"log": made.log()}, failed=failed.__setitem__)
     assert list(failed) == [1]
     assert "seed 1" in str(failed[1])
     for k in (0, 2):
@@ -77,11 +77,13 @@ def test_in_a_stack_the_others_go_on(made: Simulation) -> None:
         for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.allclose(a, b, rtol=1e-2, atol=1e-4)
     with pytest.raises(AccordError, match="diverged"):
-        fit_stacked([Recommender(**SMALL, c1=c1) for c1 in constants[:2]], Source(made.log()))
+        fit_together([Recommender(**SMALL, c1=c1) for c1 in constants[:2]], {"log": made.log()})
 
 
 def test_a_search_counts_a_diverged_trial_as_failed(made: Simulation) -> None:
-    study = Comparison(made.log(), ["deca"], settings={k: v for k, v in SMALL.items() if k != "method"})
+    study = Study(
+        ClickTask(made.log()), ["deca"], ["gmf"], settings={k: v for k, v in SMALL.items() if k != "method"}
+    )
     settings = [study.settings_of("gmf", "deca", 0) | {"c1": c1} for c1 in (1.0, HUGE)]
     values = study.validate(settings, "deca", [None, None])
     assert np.isfinite(values[0])

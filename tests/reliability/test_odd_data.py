@@ -13,19 +13,20 @@ import torch
 from torch import nn
 
 from accord import Classifier, Recommender
-from accord.data.labelled import Scaling
+from accord.batches.labels import LabelData, LabelFeed, Scaling
 from accord.data.noise import add_noise, add_noise_by_matrix
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import fit_together
-from accord.estimators.stacking import Source, can_stack, fit_stacked
-from accord.methods import CLASSIFIER_METHODS, METHODS
+from accord.methods import methods_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 Pairs = Iterable[tuple[Any, Any]]
 MODELS = ("mf", "gmf", "neumf", "cdae", "lightgcn")
-EVERY = [("gmf", method) for method in METHODS] + [(model, "deca-p") for model in MODELS if model != "gmf"]
+EVERY = [("gmf", method) for method in methods_of("clicks")] + [
+    (model, "deca-p") for model in MODELS if model != "gmf"
+]
 every_recommender = pytest.mark.parametrize(("model", "method"), EVERY)
-every_method = pytest.mark.parametrize("method", list(CLASSIFIER_METHODS))
+every_method = pytest.mark.parametrize("method", methods_of("labels"))
 
 
 def refusal(act: Callable[[], Any], words: str = "") -> None:
@@ -174,11 +175,11 @@ def test_users_without_a_training_click(model: str, method: str, ranked_by: str)
     assert rec.recommend("cold", k=100).num_rows == 17
 
 
-@pytest.mark.parametrize("what", ["valid", "watch"])
+@pytest.mark.parametrize("what", ["valid", "eval_set"])
 def test_further_pairs_of_unknown_ids_are_refused(what: str) -> None:
-    strangers: Any = log_of([("nobody", "nothing")])
-    refusal(lambda: recommender().fit(log_of(usual()), **{what: strangers}), "known user and item")
-    refusal(lambda: fit_stacked([recommender()], Source(log_of(usual()), **{what: strangers})), "known user")
+    unknown: Any = log_of([("nobody", "nothing")])
+    refusal(lambda: recommender().fit(log_of(usual()), **{what: unknown}), "known user and item")
+    refusal(lambda: fit_together([recommender()], {"log": log_of(usual()), what: unknown}), "known user")
 
 
 def test_validation_pairs_that_are_all_in_the_log_or_none_are_refused() -> None:
@@ -233,14 +234,13 @@ def test_truth_with_kinds_that_are_missing_or_numbers(small: Recommender) -> Non
 
 
 def test_stacks_of_nothing_and_of_other_lengths_are_refused() -> None:
-    log = Source(log_of(usual()))
-    assert not can_stack([])
+    log = {"log": log_of(usual())}
     for act in (
-        lambda: fit_stacked([], []),
-        lambda: fit_stacked([], log),
-        lambda: fit_stacked([recommender()], []),
-        lambda: fit_stacked([recommender()], [log, log]),
-        lambda: fit_stacked([recommender()], log, hooks=[None, None]),
+        lambda: fit_together([], []),
+        lambda: fit_together([], log),
+        lambda: fit_together([recommender()], []),
+        lambda: fit_together([recommender()], [log, log]),
+        lambda: fit_together([recommender()], log, callbacks=[None, None]),
     ):
         refusal(act, "as many sources")
 
@@ -248,10 +248,10 @@ def test_stacks_of_nothing_and_of_other_lengths_are_refused() -> None:
 @pytest.mark.parametrize("method", ["normal", "wbpr", "t-ce", "deca-p"])
 def test_stacks_of_small_and_of_full_logs(method: str) -> None:
     runs = [recommender(method=method, seed=seed, valid_share=1e-9) for seed in range(2)]
-    for rec in fit_stacked(runs, Source(log_of(SMALL_LOGS["three clicks"]))):
+    for rec in fit_together(runs, {"log": log_of(SMALL_LOGS["three clicks"])}):
         assert_sound(rec)
-    full = Source(log_of((u, i) for u in "ab" for i in "xyz"))
-    refusal(lambda: fit_stacked(runs, full), "clicked every item")
+    full = {"log": log_of((u, i) for u in "ab" for i in "xyz")}
+    refusal(lambda: fit_together(runs, full), "clicked every item")
 
 
 # -- labels --------------------------------------------------------------------------------------------
@@ -314,13 +314,20 @@ def test_numbers_of_every_size(inputs: np.ndarray, method: str, scale: float) ->
     learned(with_outlier, Y, method=method, epochs=1)
 
 
+def scaled_inputs(values: torch.Tensor) -> torch.Tensor:
+    """Examples as a network sees them in a batch."""
+    rows = torch.arange(len(values))
+    data = LabelData(values, torch.zeros_like(rows), rows, Scaling.of(values))
+    return torch.cat([batch.inputs[0] for batch in LabelFeed([data]).in_order()])
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e30])
 def test_columns_of_every_size_are_scaled(scale: float) -> None:
     values = torch.from_numpy(X * np.float32(scale))
-    scaled = Scaling.of(values)(values)
+    scaled = scaled_inputs(values)
     torch.testing.assert_close(scaled.std(0, correction=0), torch.ones(3))
     constant = torch.full((9, 1), 0.1 * scale)
-    assert (Scaling.of(constant)(constant) == 0).all()
+    assert (scaled_inputs(constant) == 0).all()
 
 
 @BOTH
@@ -331,7 +338,7 @@ def test_numbers_that_are_none_are_refused(inputs: np.ndarray, bad: float) -> No
     refusal(lambda: classifier().fit(broken, Y), "NaN|infinity")
     clf = classifier(method="normal", epochs=1).fit(inputs, Y)
     refusal(lambda: clf.predict(broken), "NaN|infinity")
-    refusal(lambda: fit_together([classifier()], [broken], [Y]), "NaN|infinity")
+    refusal(lambda: fit_together([classifier()], {"X": broken, "y": Y}), "NaN|infinity")
 
 
 def test_an_example_beyond_all_bounds_has_no_answer() -> None:
@@ -496,14 +503,14 @@ def test_clean_examples(inputs: np.ndarray) -> None:
 
 
 @BOTH
-def test_watched_examples(inputs: np.ndarray) -> None:
+def test_examples_of_an_eval_set(inputs: np.ndarray) -> None:
     cases: list[tuple[Any, str]] = [
-        ((inputs[:2], Y[:3]), "watched"),
+        ((inputs[:2], Y[:3]), "eval_set"),
         ((inputs[:2], [7, 8]), "classes"),
         (3, "pair"),
     ]
-    for watch, words in cases:
-        refusal(lambda watch=watch: classifier().fit(inputs, Y, watch=watch), words)
+    for eval_set, words in cases:
+        refusal(lambda e=eval_set: classifier().fit(inputs, Y, eval_set=e), words)
 
 
 @BOTH
@@ -525,18 +532,17 @@ def test_constants_for_each_class(method: str) -> None:
 
 
 def test_fitting_nothing_together_and_other_lengths_are_refused() -> None:
-    one = [classifier(epochs=1)]
+    one, source = [classifier(epochs=1)], {"X": X, "y": Y}
     for act in (
-        lambda: fit_together([], [], []),
-        lambda: fit_together(one, [X], []),
-        lambda: fit_together(one, [], [Y]),
-        lambda: fit_together(one, [X], [Y], clean=[None, None]),
-        lambda: fit_together(one, [X], [Y], clean=[]),
-        lambda: fit_together(one, [X], [Y], hooks=[None, None]),
+        lambda: fit_together([], []),
+        lambda: fit_together([], source),
+        lambda: fit_together(one, []),
+        lambda: fit_together(one, [source, source]),
+        lambda: fit_together(one, [source], callbacks=[None, None]),
     ):
-        refusal(act, "as classifiers")
+        refusal(act, "as many sources")
     for bad in ([[1], [1, 2]], np.array([["a"]] * 24)):
-        refusal(lambda bad=bad: fit_together(one, [bad], [Y]), "finite numbers")
+        refusal(lambda bad=bad: fit_together(one, {"X": bad, "y": Y}), "finite numbers")
 
 
 @pytest.mark.parametrize("kind", ["uniform", "others", "pair"])

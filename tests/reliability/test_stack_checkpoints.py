@@ -1,7 +1,8 @@
-"""A stack that dies goes on where it was: the same bytes as if it had never stopped."""
+"""A stack that dies is resumed where it was: the same bytes as if it had never stopped."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,12 @@ from accord import Classifier, Recommender
 from accord.data.simulator import Simulation
 from accord.errors import DataError
 from accord.estimators import fit_together
-from accord.estimators.stacking import Source, fit_stacked
-from accord.experiments import Comparison
 from accord.experiments.compare import compare
-from accord.experiments.labels import LabelComparison
-from accord.experiments.study import UNFINISHED
+from accord.experiments.study import CHECKPOINTS, Study
 from accord.experiments.tuning import Tuning, tune
-from accord.training import checkpoints, stacking
+from accord.tasks.clicks import ClickTask
+from accord.tasks.labels import LabelTask
+from accord.training import checkpoints, loop
 from accord.training.checkpoints import Checkpoint, Checkpoints
 
 DEVICES = [
@@ -36,20 +36,22 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
+    monkeypatch.setattr(loop, "CALLBACK_SECONDS", math.inf)  # callbacks are told at the end of every epoch alone
 
 
-def until(epochs: int) -> Any:
-    """A hook that dies after so many epochs of its run."""
-    left = iter(range(epochs))
+def until(calls: int) -> Any:
+    """A callback that dies when it was called so many times: after each epoch."""
+    left = [calls]
 
-    def hook(progress: Any) -> None:
-        if next(left, None) is None:
+    def callback(progress: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
             raise Killed
 
-    return hook
+    return callback
 
 
-def told(seen: list[int]) -> Any:
+def noted(seen: list[int]) -> Any:
     return lambda progress: seen.append(progress.epoch)
 
 
@@ -59,13 +61,13 @@ def weights(fitted: Any) -> torch.Tensor:
     )
 
 
-def stories(fitted: Any) -> list[dict[str, Any]]:
+def histories(fitted: Any) -> list[dict[str, Any]]:
     return [{k: v for k, v in record.items() if not k.endswith("_seconds")} for record in fitted.history_]
 
 
 def assert_same(ones: list[Any], others: list[Any]) -> None:
     for one, other in zip(ones, others, strict=True):
-        assert stories(one) == stories(other)
+        assert histories(one) == histories(other)
         assert torch.equal(weights(one), weights(other))
 
 
@@ -90,25 +92,48 @@ def recommenders(model: str, method: str, device: str) -> list[Recommender]:
     ],
 )
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_stack_of_recommenders_goes_on(
+def test_a_stack_of_recommenders_is_resumed(
     model: str, method: str, epochs: int, device: str, made: Simulation, tmp_path: Path
 ) -> None:
-    whole = fit_stacked(recommenders(model, method, device), Source(made.log()))
+    whole = fit_together(recommenders(model, method, device), {"log": made.log()})
     if (model, method) == ("gmf", "deca-p"):
         assert len({len(rec.history_) for rec in whole}) > 1  # some leave before others
-    hooks = [*[None] * 3, until(epochs)]
+    callbacks = [*[None] * 3, until(epochs)]
     with pytest.raises(Killed):
-        fit_stacked(
-            recommenders(model, method, device), Source(made.log()), hooks=hooks, checkpoint=Checkpoints(tmp_path)
+        fit_together(
+            recommenders(model, method, device),
+            {"log": made.log()},
+            callbacks=callbacks,
+            checkpoint=Checkpoints(tmp_path),
         )
     assert len(list(tmp_path.iterdir())) == 1
     seen: list[int] = []
-    hooks, where = [*[None] * 3, told(seen)], Checkpoints(tmp_path)
-    again = fit_stacked(recommenders(model, method, device), Source(made.log()), hooks=hooks, checkpoint=where)
+    callbacks, where = [*[None] * 3, noted(seen)], Checkpoints(tmp_path)
+    again = fit_together(
+        recommenders(model, method, device), {"log": made.log()}, callbacks=callbacks, checkpoint=where
+    )
     assert len(seen) == len(whole[3].history_) - epochs
     assert_same(whole, again)
     where.forget()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("model", "method"), [("gmf", "deca-p"), ("neumf", "deca"), ("cdae", "normal")])
+def test_a_stack_is_resumed_in_the_middle_of_an_epoch(
+    model: str, method: str, made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = fit_together(recommenders(model, method, "cpu"), {"log": made.log()})
+    monkeypatch.setattr(loop, "CALLBACK_SECONDS", -1.0)  # and now after every step, too
+    runs, kills = [], 0
+    for steps in (3, 17, 40, None):
+        runs = recommenders(model, method, "cpu")
+        callbacks = [*[None] * 3, None if steps is None else until(steps)]
+        try:
+            fit_together(runs, {"log": made.log()}, callbacks=callbacks, checkpoint=Checkpoints(tmp_path))
+        except Killed:
+            kills += 1
+    assert kills >= 2
+    assert_same(whole, runs)
 
 
 def examples() -> tuple[np.ndarray, np.ndarray]:
@@ -120,35 +145,43 @@ def examples() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "mw-net", "deca-p", "deca"])
 @pytest.mark.parametrize("epochs", [1, 3])
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_stack_of_classifiers_goes_on(method: str, epochs: int, device: str, tmp_path: Path) -> None:
+def test_a_stack_of_classifiers_is_resumed(method: str, epochs: int, device: str, tmp_path: Path) -> None:
     X, y = examples()
-    clean = [(X[:20], y[:20]) if method == "mw-net" else None] * 3
+    clean = (X[:20], y[:20]) if method == "mw-net" else None
     more = {"model": "mlp", "method": method, "epochs": 8, "patience": 3, "rounds": 4}
     more |= {"batch_size": 50, "device": device}
 
     def fit(last: Any = None, place: Path | None = None) -> list[Classifier]:
         runs = [Classifier(**more, learning_rate=rate, seed=k) for k, rate in enumerate((1e-6, 3e-3, 1e-3))]
-        more_of = {"clean": clean, "hooks": [None, None, last], "checkpoints": place, "watch": (X, y)}
-        return fit_together(runs, [X] * 3, [y] * 3, **more_of)
+        source = {"X": X, "y": y, "clean": clean, "eval_set": (X, y)}
+        where = None if place is None else Checkpoints(place)
+        fit_together(runs, source, callbacks=[None, None, last], checkpoint=where)
+        if where is not None:
+            where.forget()
+        return runs
 
     whole = fit()
     with pytest.raises(Killed):
         fit(until(epochs), tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     seen: list[int] = []
-    assert_same(whole, fit(told(seen), tmp_path))
+    assert_same(whole, fit(noted(seen), tmp_path))
     assert len(seen) == len(whole[2].history_) - epochs
     assert not list(tmp_path.iterdir())
 
 
-def test_classifiers_that_are_no_stack_go_on(tmp_path: Path) -> None:
+def test_classifiers_that_are_no_stack_are_resumed(tmp_path: Path) -> None:
     _, y = examples()
     images = (np.random.default_rng(0).normal(size=(260, 4, 4)) + y[:, None, None]).astype(np.float32)
     more = {"model": "convnet", "method": "normal", "epochs": 3, "batch_size": 50, "device": "cpu"}
 
     def fit(last: Any = None, place: Path | None = None) -> list[Classifier]:
         runs = [Classifier(**more, seed=k) for k in range(2)]
-        return fit_together(runs, [images] * 2, [y] * 2, hooks=[None, last], checkpoints=place)
+        where = None if place is None else Checkpoints(place)
+        fit_together(runs, {"X": images, "y": y}, callbacks=[None, last], checkpoint=where)
+        if where is not None:
+            where.forget()
+        return runs
 
     whole = fit()
     with pytest.raises(Killed):
@@ -160,55 +193,59 @@ def test_classifiers_that_are_no_stack_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("task", ["clicks", "labels"])
 @pytest.mark.parametrize("sampler", ["grid", "tpe"])
-def test_a_search_and_a_comparison_go_on_inside_a_stack(
+def test_a_search_and_a_comparison_are_resumed_inside_a_stack(
     task: str, sampler: str, made: Simulation, tmp_path: Path
 ) -> None:
     if task == "clicks":
-        study: Any = Comparison(made.log(), ["deca-p"], settings=QUICK, seeds=2)
+        study: Any = Study(ClickTask(made.log()), ["deca-p"], ["gmf"], settings=QUICK, seeds=2)
     else:
         more = {"epochs": 5, "batch_size": 50, "device": "cpu"}
-        study = LabelComparison(*examples(), ["deca-p"], models=["mlp"], settings=more, seeds=2, noise=0.3)
+        study = Study(LabelTask(*examples(), noise=0.3), ["deca-p"], ["mlp"], settings=more, seeds=2)
     tuning = Tuning(study, trials=3, space={"c1": (1.0, 10.0, 100.0)}, alone=True, sampler=sampler)
     values = [row["value"] for row in tune(tuning, tmp_path / "whole")["rows"]]
     with pytest.raises(Killed):
-        tune(tuning, tmp_path / "search", hook=lambda trial, seed: until(3))
-    assert len(list((tmp_path / "search" / UNFINISHED).iterdir())) == 1
+        tune(tuning, tmp_path / "search", callback=lambda trial, seed: until(3))
+    assert len(list((tmp_path / "search" / CHECKPOINTS).iterdir())) == 1
     seen: list[int] = []
-    found = tune(tuning, tmp_path / "search", hook=lambda trial, seed: told(seen))
+    found = tune(tuning, tmp_path / "search", callback=lambda trial, seed: noted(seen))
     assert [row["value"] for row in found["rows"]] == values
     assert seen[0] > 1
-    assert not (tmp_path / "search" / UNFINISHED).exists()
+    assert not (tmp_path / "search" / CHECKPOINTS).exists()
 
     whole = compare(study, tmp_path / "cells")["rows"][0]["metrics"]
     with pytest.raises(Killed):
         compare(study, tmp_path / "again", lambda *cell: until(4))
-    assert len(list((tmp_path / "again" / UNFINISHED).iterdir())) == 1
+    assert len(list((tmp_path / "again" / CHECKPOINTS).iterdir())) == 1
     assert compare(study, tmp_path / "again")["rows"][0]["metrics"] == whole
-    assert not (tmp_path / "again" / UNFINISHED).exists()
+    assert not (tmp_path / "again" / CHECKPOINTS).exists()
 
 
-def test_places_that_are_empty_stay_so(made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_are_empty_stay_so(made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where a stack is not made smaller for one that leaves."""
-    monkeypatch.setitem(stacking.EMPTY_SHARE, "cpu", 0.75)
-    test_a_stack_of_recommenders_goes_on("gmf", "deca-p", 4, "cpu", made, tmp_path)
+    monkeypatch.setitem(loop.EMPTY_SHARE, "cpu", 0.75)
+    test_a_stack_of_recommenders_is_resumed("gmf", "deca-p", 4, "cpu", made, tmp_path)
 
 
-def test_twins_that_diverged_together_stay_together(
+def test_runs_alike_that_diverged_together_stay_together(
     made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound = stacking.diverged
+    sound = loop.diverged
 
     def lost(loss: float, fine: bool, epoch: int, phase: str, options: Any) -> Any:
         return sound(loss, fine and not (options.seed == 0 and epoch == 2), epoch, phase, options)
 
-    monkeypatch.setattr(stacking, "diverged", lost)
+    monkeypatch.setattr(loop, "diverged", lost)
 
     def fit(last: Any = None, place: Path | None = None) -> tuple[list[Recommender], list[int]]:
         runs = [Recommender(method="deca-p", **QUICK, seed=s, c1=c1) for s in (0, 3) for c1 in (1.0, 10.0)]
         errors: dict[int, Any] = {}
         where = None if place is None else Checkpoints(place)
-        fit_stacked(
-            runs, Source(made.log()), hooks=[None, None, None, last], failed=errors.__setitem__, checkpoint=where
+        fit_together(
+            runs,
+            {"log": made.log()},
+            callbacks=[None, None, None, last],
+            failed=errors.__setitem__,
+            checkpoint=where,
         )
         return runs[2:], sorted(errors)
 
@@ -222,22 +259,22 @@ def test_twins_that_diverged_together_stay_together(
 
 
 def test_another_stack_begins_anew_and_so_does_one_whose_file_is_damaged(made: Simulation, tmp_path: Path) -> None:
-    def fit(seed: int, hook: Any = None) -> None:
+    def fit(seed: int, callback: Any = None) -> None:
         pair = [Recommender(method="normal", **QUICK, seed=seed + k) for k in range(2)]
         where = Checkpoints(tmp_path)
-        fit_stacked(pair, Source(made.log()), hooks=[hook, None], checkpoint=where)
+        fit_together(pair, {"log": made.log()}, callbacks=[callback, None], checkpoint=where)
         where.forget()
 
     with pytest.raises(Killed):
         fit(0, until(2))
     (first,) = tmp_path.iterdir()
     seen: list[int] = []
-    fit(5, told(seen))
+    fit(5, noted(seen))
     assert seen[0] == 1
     assert list(tmp_path.iterdir()) == [first]
     first.write_bytes(first.read_bytes()[:1000])
     seen.clear()
-    fit(0, told(seen))
+    fit(0, noted(seen))
     assert seen[0] == 1
     assert not list(tmp_path.iterdir())
 
@@ -246,9 +283,9 @@ def test_a_file_that_was_asked_for_is_refused_where_it_is_damaged(made: Simulati
     pair = [Recommender(method="normal", **QUICK, seed=k) for k in range(2)]
     (tmp_path / "stack").write_bytes(b"nothing")
     with pytest.raises(DataError, match="is damaged"):
-        fit_stacked(pair, Source(made.log()), checkpoint=tmp_path / "stack")
+        fit_together(pair, {"log": made.log()}, checkpoint=tmp_path / "stack")
     (tmp_path / "stack").unlink()
-    fit_stacked(pair, Source(made.log()), checkpoint=tmp_path / "stack")
+    fit_together(pair, {"log": made.log()}, checkpoint=tmp_path / "stack")
     assert not list(tmp_path.iterdir())
 
 
@@ -259,17 +296,15 @@ def test_a_disk_that_is_full_stops_no_study(
         raise OSError("No space left on device")
 
     monkeypatch.setattr(checkpoints, "save_file", full)
-    study = Comparison(made.log(), ["normal"], settings=QUICK, seeds=2)
+    study = Study(ClickTask(made.log()), ["normal"], ["gmf"], settings=QUICK, seeds=2)
     assert compare(study, tmp_path)["rows"][0]["seeds"] == 2
     with pytest.raises(DataError, match="No space left"):
         Recommender(method="normal", **QUICK).fit(made.log(), checkpoint=tmp_path / "run")
 
 
-def test_a_stack_too_large_is_not_written_down(
-    made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stack_too_large_is_not_saved(made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "LARGEST", 1000)
     pair = [Recommender(method="normal", **QUICK, seed=k) for k in range(2)]
     with pytest.raises(Killed):
-        fit_stacked(pair, Source(made.log()), hooks=[until(2), None], checkpoint=Checkpoints(tmp_path))
+        fit_together(pair, {"log": made.log()}, callbacks=[until(2), None], checkpoint=Checkpoints(tmp_path))
     assert not list(tmp_path.iterdir())

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from accord.evaluation.significance import over_seeds, paired_bootstrap
 from accord.experiments import Comparison
 from accord.experiments.budget import Budget
 from accord.experiments.compare import run_cells, summarise, written
-from accord.evaluation.significance import over_seeds, paired_bootstrap
 from accord.experiments.study import Cell, Job
 from accord.report.tables import (
     as_csv,

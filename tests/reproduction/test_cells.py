@@ -13,9 +13,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from accord.errors import DataError
+from accord.experiments.study import Cell
 from accord.reproduction import cells
 from accord.reproduction.cells import LOCK, TABLE, VALUES, StudyCells
-from accord.experiments.study import Cell
 
 FIRST = Cell("gmf", "deca c0=0.1", 0)
 COLUMNS = {"ndcg@20", "decision", "clean"}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord.cli import main
-from accord.reproduction.overview import write_overview
 from accord.experiments import Comparison
+from accord.reproduction.overview import write_overview
 
 
 def row(

@@ -18,7 +18,6 @@ from accord.reproduction import figures, overview
 from accord.reproduction.overview import write_overview
 from accord.reproduction.page import write_results
 from accord.reproduction.parts import Declared, Part, View
-from accord.experiments.study import Study
 
 Drawn = dict[str, list[tuple[Any, ...]]]
 

@@ -15,6 +15,8 @@ import pytest
 from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.errors import SettingError
 from accord.estimators import fitting
+from accord.experiments import labels
+from accord.experiments.study import ORACLE, Cell
 from accord.methods import CLASSIFIER_METHODS, METHODS
 from accord.models import CLASSIFIERS, RECOMMENDERS
 from accord.reproduction.cells import StudyCells
@@ -23,8 +25,6 @@ from accord.reproduction.paper_numbers import paper_numbers, paper_value
 from accord.reproduction.parts import Declared, Part, View
 from accord.reproduction.running import Callbacks, reproduce
 from accord.reproduction.studies import STUDIES, find_study
-from accord.experiments import labels
-from accord.experiments.study import ORACLE, Cell
 
 QUICK: dict[str, Any] = {"epochs": 2, "dims": 4, "batch_size": 256}
 

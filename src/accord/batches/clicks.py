@@ -50,16 +50,20 @@ class ClickBatch:
     def __len__(self) -> int:
         return self.users.shape[-1]
 
-    @cached_property
+    @property
     def count(self) -> int | Tensor:
         """How many clicks there are; of padded batches, of each run, (R, 1)."""
-        return len(self) if self.inside is None else self.inside.sum(1, keepdim=True)
+        return len(self) if self.inside is None else self._counts
+
+    @cached_property
+    def _counts(self) -> Tensor:
+        return torch.empty(0) if self.inside is None else self.inside.sum(1, keepdim=True)
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,): mean over its clicks plus mean over its non-clicks, of which are as many."""
-        if self.inside is None or isinstance(self.count, int):
+        if self.inside is None:
             return losses.sum((0, 2)) / len(self)
-        return torch.where(self.inside, losses, 0.0).sum((0, 2)) / self.count.squeeze(1)
+        return torch.where(self.inside, losses, 0.0).sum((0, 2)) / self._counts.squeeze(1)
 
     def logits(self, network: nn.Module) -> Tensor:
         """A network's logits, (2, R, B)."""
@@ -211,7 +215,7 @@ class RowCuts:
             for k in range(first, last):
                 own = slice(clicks[k] - clicks[first], clicks[k + 1] - clicks[first])
                 if own.start < own.stop:
-                    columns = {name: flat[name][own][None] for name in ("users", "position", "kept")}
+                    columns: dict[str, Any] = {n: flat[n][own][None] for n in ("users", "position", "kept")}
                     items = torch.stack([flat["clicked"][own], flat["unclicked"][own]])[:, None]
                     users = plan.order[rows[k] : rows[k + 1]][None]
                     yield ClickBatch(items=items, labels=labels, rows=users, **columns)
@@ -236,7 +240,7 @@ class RowCuts:
             places = plan.rows[:, first:last, None] + torch.arange(users, device=device)
             rows = order.gather(1, places.clamp_(max=n - 1).flatten(1)).view(places.shape)
             columns["rows"] = rows.transpose(0, 1).contiguous()
-            yield Chunk(columns, partial(ClickBatch, labels=labels), width)
+            yield Chunk(columns, partial(ClickBatch, labels=labels), width, example_dims={"items": 2})
 
     def _drawn(
         self, plan: _Plan, generators: Sequence[torch.Generator], negatives: Negatives

@@ -183,8 +183,8 @@ class LabelBatch:
 
     def of_runs(self, runs: Tensor) -> LabelBatch:
         """The batches of some runs."""
-        columns = (one.index_select(0, runs) for one in (self.inputs, self.labels, self.rows))
-        return LabelBatch(*columns, self.precision)
+        inputs, labels, rows = (one.index_select(0, runs) for one in (self.inputs, self.labels, self.rows))
+        return LabelBatch(inputs, labels, rows, self.precision)
 
 
 def as_network_input(values: Tensor) -> Tensor:

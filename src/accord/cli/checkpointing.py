@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.cli.paths import cannot_write, quoted, topmost_new
+from accord.cli.process import signal_handlers
 from accord.errors import DataError, InterruptedRunError, Stopped
 from accord.estimators.run_folder import read_json, write_json
 from accord.training import Checkpoint
@@ -102,9 +102,6 @@ def checkpointed(
 @contextmanager
 def stopping(checkpoint: Checkpoint) -> Iterator[None]:
     """Ctrl-C and SIGTERM end the run at its next step, saved; or a moment later, as it was last saved."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def late(*_: object) -> None:
         raise Stopped
@@ -115,13 +112,9 @@ def stopping(checkpoint: Checkpoint) -> Iterator[None]:
         checkpoint.stop = True
         signal.setitimer(signal.ITIMER_REAL, PATIENCE)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
-    for number, handler in ((signal.SIGINT, asked), (signal.SIGTERM, asked), (signal.SIGALRM, late)):
-        if before[number] is not signal.SIG_IGN:  # as in the background of a script
-            signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with signal_handlers({signal.SIGINT: asked, signal.SIGTERM: asked, signal.SIGALRM: late}):
+        try:
+            yield
+        finally:  # while its handler is still there
+            if checkpoint.stop:
+                signal.setitimer(signal.ITIMER_REAL, 0)

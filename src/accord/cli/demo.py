@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from accord.cli import ui
 from accord.cli.comparing import compare_and_show
 from accord.cli.fit import run_fit
-from accord.cli.given import Given
+from accord.cli.given import given_data
 from accord.cli.simulating import SIMULATION, save_simulation
 from accord.data.simulator import SimulatorSettings, simulate
 from accord.errors import DataError
@@ -16,6 +17,8 @@ from accord.experiments.study import Study
 
 METHODS = ("normal", "deca", "deca-p")
 DIGITS_METHODS, DIGITS_NOISE = ("normal", "deca-p"), 0.4
+SETTINGS: dict[str, Any] = {}
+"""Of every training: the demo shows the defaults."""
 
 
 def run_demo(out: Path) -> None:
@@ -29,12 +32,12 @@ def run_demo(out: Path) -> None:
     )
     if not (sim / CONFIG).is_file():
         save_simulation(simulate(settings), sim, overwrite=True)
-    log = Given(sim / "log.parquet")
+    log = given_data(sim / "log.parquet")
     task, asked = log.read([sim / "truth.parquet", sim / "clicks.parquet"], [], "fair", 0.0)
-    compare_and_show(Study(task, METHODS, ["gmf"], settings=asked), out / "compare")
-    run_fit(log, out / "run", {"model": "gmf", "method": "deca-p"}, overwrite=True)
+    compare_and_show(Study(task, METHODS, ["gmf"], settings=asked | SETTINGS), out / "compare")
+    run_fit(log, out / "run", {"model": "gmf", "method": "deca-p"} | SETTINGS, overwrite=True)
     ui.say(f"Digits, {DIGITS_NOISE:.0%} of the labels redrawn, {', '.join(DIGITS_METHODS)} over 3 seeds.")
-    digits = Given(Path("digits"), noise=DIGITS_NOISE)
+    digits = given_data(Path("digits"), noise=DIGITS_NOISE)
     task, asked = digits.read([], [], "fair", 0.0)
-    compare_and_show(Study(task, DIGITS_METHODS, ["auto"], settings=asked), out / "digits-compare")
-    run_fit(digits, out / "digits-run", {"method": "deca-p"}, overwrite=True)
+    compare_and_show(Study(task, DIGITS_METHODS, ["auto"], settings=asked | SETTINGS), out / "digits-compare")
+    run_fit(digits, out / "digits-run", {"method": "deca-p"} | SETTINGS, overwrite=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from accord.cli import ui
 from accord.cli.checkpointing import Checkpointing, arguments_of
-from accord.cli.given import FOR_LABELS, Given
+from accord.cli.given import Given, given_data
 from accord.cli.paths import quoted
 from accord.cli.process import system_memory
-from accord.cli.words import refuse_given, settings_of
+from accord.cli.words import settings_of
 from accord.errors import DataError
 
 PATHS = ("data", "out", "valid", "labels", "clean")
@@ -43,11 +43,9 @@ def resume(out: Path, seconds: float) -> None:
 def _fit(typed: dict[str, Any], checkpointing: Checkpointing) -> None:
     values = {name: typed[name] for name in ("method", "seed", "device", "model", "epochs")}
     values = {name: value for name, value in values.items() if value is not None} | settings_of(typed["settings"])
-    given = Given(**{name: typed[name] for name in DATA}, ignore=typed["ignore"] or [])
-    given.refuse_other_task()
-    if given.task == "clicks":
-        refuse_given(FOR_LABELS, clean=typed["clean"])
-    values = {"model": given.usual_model()} | values
+    given = given_data(**{name: typed[name] for name in DATA}, ignore=typed["ignore"] or [])
+    given.refuse_other_task(clean=typed["clean"])
+    values = {"model": given.usual_model} | values
     run_fit(given, typed["out"], values, typed["clean"], typed["overwrite"], checkpointing)
 
 

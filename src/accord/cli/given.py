@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from accord.cli import ui
 from accord.cli.words import refuse_given
 from accord.errors import SettingError
 
 if TYPE_CHECKING:
+    from accord.estimators.base import Estimator
     from accord.tasks.base import Task
     from accord.tasks.fit_jobs import FitJob
+    from accord.tasks.label_sources import LabelExamples
 
 FOR_CLICKS = "cannot be given with labelled data; for these see --noise and --truth"
 FOR_LABELS = "is for labelled data; for clicks see accord compare --inject"
@@ -24,7 +27,7 @@ AS_IT_IS = "cannot be given with a data set of the catalogue, which is as it is"
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(ABC):
     """What was typed to say where the data are."""
 
     data: Path
@@ -39,36 +42,111 @@ class Given:
     noise: float = 0.0
     noise_kind: str = "uniform"
 
-    @property
-    def task(self) -> str:
-        """Labelled data are a name of the catalogue, a folder, or a table with a label; all else is a click log."""
-        from accord.data.datasets.names import LABELLED_NAMES
-
-        named = str(self.data) in LABELLED_NAMES and not self.data.exists()
-        labelled = named or self.data.is_dir() or self.label is not None or self.labels is not None
-        return "labels" if labelled else "clicks"
+    usual_model: ClassVar[str]
 
     @property
     def columns(self) -> dict[str, str | None]:
         return {"user": self.user, "item": self.item, "time": self.time}
 
-    def usual_model(self) -> str:
-        return {"clicks": "gmf", "labels": "auto"}[self.task]
-
-    def refuse_other_task(self, **further: object) -> None:
+    @abstractmethod
+    def refuse_other_task(self, *, clean: Path | None = None, **of_clicks: object) -> None:
         """Options that say nothing about data of this task."""
-        if self.task == "labels":
-            refuse_given(FOR_CLICKS, **self.columns, valid=self.valid, **further)
-        else:
-            refuse_given(FOR_LABELS, noise=self.noise)
 
-    def check(self, values: dict[str, Any]) -> Any:
-        """The estimator that will be fitted, its settings checked, before any file is read."""
+    @abstractmethod
+    def check(self, values: dict[str, Any]) -> type[Estimator]:
+        """The estimator that will be fitted, its settings checked before any file is read."""
+
+    @abstractmethod
+    def fit_job(self, values: dict[str, Any], clean: Path | None) -> FitJob: ...
+
+    @abstractmethod
+    def read(
+        self, truths: Sequence[Path], ks: Sequence[int], protocol: str, inject: float
+    ) -> tuple[Task, dict[str, Any]]:
+        """The data as a task, and settings that they ask for."""
+
+    @abstractmethod
+    def _typed(self) -> dict[str, Any]: ...
+
+    def as_typed(self) -> list[str]:
+        """The same options, as words of another command."""
+        given = {name: value for name, value in self._typed().items() if value is not None}
+        words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+        return words + [word for name in self.ignore for word in ("--ignore", name)]
+
+
+def given_data(data: Path, **typed: Any) -> Given:
+    """Labelled data are a name of the catalogue, a folder, or a table with a label; all else is a click log."""
+    from accord.data.datasets.names import LABELLED_NAMES
+
+    named = str(data) in LABELLED_NAMES and not data.exists()
+    told = typed.get("label") is not None or typed.get("labels") is not None
+    kind = GivenLabels if named or data.is_dir() or told else GivenClicks
+    return kind(data, **typed)
+
+
+class GivenClicks(Given):
+    """A click log, or a data set of the catalogue under one of its protocols."""
+
+    usual_model = "gmf"
+
+    def refuse_other_task(self, *, clean: Path | None = None, **of_clicks: object) -> None:
+        refuse_given(FOR_LABELS, noise=self.noise, clean=clean)
+
+    def check(self, values: dict[str, Any]) -> type[Estimator]:
         from accord.estimators import Recommender
 
-        if self.task == "clicks":
-            Recommender.check_settings(values)
-            return Recommender
+        Recommender.check_settings(values)
+        return Recommender
+
+    def fit_job(self, values: dict[str, Any], clean: Path | None) -> FitJob:
+        from accord.tasks.fit_jobs import click_job
+
+        benchmark = self._benchmark("fair", **self.columns)
+        if benchmark is None:
+            return click_job(self.data, values, self.columns, self.valid)
+        return click_job(benchmark.train, values, {}, self.valid or benchmark.valid, benchmark.known)
+
+    def read(
+        self, truths: Sequence[Path], ks: Sequence[int], protocol: str, inject: float
+    ) -> tuple[Task, dict[str, Any]]:
+        from accord.tasks.clicks import ClickTask
+
+        benchmark = self._benchmark(protocol, truth=truths, valid=self.valid, k=ks, **self.columns)
+        if benchmark is None:
+            return ClickTask(self.data, truths, self.columns, self.valid, list(ks) or [20], inject=inject), {}
+        return ClickTask.of_benchmark(benchmark, inject=inject), {"cold_users": benchmark.cold_users}
+
+    def _benchmark(self, protocol: str, **own_split: object) -> Any:
+        """The data set of a name under a protocol; nothing where a file is meant.
+
+        ``own_split`` are options that say what a data set of the catalogue says itself.
+        """
+        from accord.data.datasets.benchmarks import load_benchmark
+        from accord.data.datasets.catalogue import find_data_set
+
+        name = str(self.data)
+        if self.data.exists() or self.data.suffix or os.sep in name:
+            return None
+        entry = find_data_set(name)
+        refuse_given(OWN_SPLIT, **own_split)
+        if protocol == "paper" and entry.caveat:
+            ui.say(f"The files of {entry.title}: {entry.caveat}.")
+        return load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]
+
+    def _typed(self) -> dict[str, Any]:
+        return {**self.columns, "valid": self.valid}
+
+
+class GivenLabels(Given):
+    """Labelled data: a data set of the catalogue, a folder of images, or a table."""
+
+    usual_model = "auto"
+
+    def refuse_other_task(self, *, clean: Path | None = None, **of_clicks: object) -> None:
+        refuse_given(FOR_CLICKS, **self.columns, valid=self.valid, **of_clicks)
+
+    def check(self, values: dict[str, Any]) -> type[Estimator]:
         from accord.data.noise import check_kind
         from accord.estimators import Classifier
 
@@ -77,78 +155,34 @@ class Given:
         return Classifier
 
     def fit_job(self, values: dict[str, Any], clean: Path | None) -> FitJob:
-        from accord.tasks.fit_jobs import click_job, label_job
+        from accord.tasks.fit_jobs import label_job
 
-        if self.task == "labels":
-            return label_job(self._examples(), values, self.noise, self.noise_kind, clean)
-        benchmark = self._benchmark("fair")
-        if benchmark is None:
-            return click_job(self.data, values, self.columns, self.valid)
-        refuse_given(OWN_SPLIT, **self.columns)
-        return click_job(benchmark.train, values, {}, self.valid or benchmark.valid, benchmark.known)
+        return label_job(self._examples(), values, self.noise, self.noise_kind, clean)
 
     def read(
-        self, truths: Sequence[Path], ks: Sequence[int], protocol: str, inject: float
-    ) -> tuple[Task, dict[str, Any]]:
-        """The data as a task, and settings that they ask for."""
-        return (self._read_labels if self.task == "labels" else self._read_clicks)(truths, ks, protocol, inject)
-
-    def _read_labels(
         self, truths: Sequence[Path], ks: Sequence[int], protocol: str, inject: float
     ) -> tuple[Task, dict[str, Any]]:
         from accord.data.noise import check_kind
 
         check_kind(self.noise_kind)
-        given = self._examples()
+        examples = self._examples()
         if len(truths) > 1:
             raise SettingError("Labelled data take one --truth: a file of clean examples to test by.")
-        task = given.task(self.noise, self.noise_kind, truths[0] if truths else None)
-        return task, {"augment": given.augment}
+        task = examples.task(self.noise, self.noise_kind, truths[0] if truths else None)
+        return task, {"augment": examples.augment}
 
-    def _read_clicks(
-        self, truths: Sequence[Path], ks: Sequence[int], protocol: str, inject: float
-    ) -> tuple[Task, dict[str, Any]]:
-        from accord.tasks.clicks import ClickTask
-
-        benchmark = self._benchmark(protocol)
-        if benchmark is None:
-            columns = self.columns
-            return ClickTask(self.data, truths, columns, self.valid, list(ks) or [20], inject=inject), {}
-        refuse_given(OWN_SPLIT, truth=truths, valid=self.valid, k=ks, **self.columns)
-        return ClickTask.of_benchmark(benchmark, inject=inject), {"cold_users": benchmark.cold_users}
-
-    def _benchmark(self, protocol: str) -> Any:
-        """The data set of a name under a protocol; nothing where a file is meant."""
-        from accord.data.datasets.benchmarks import load_benchmark
-        from accord.data.datasets.catalogue import find_data_set
-
-        name = str(self.data)
-        if self.data.exists() or self.data.suffix or os.sep in name:
-            return None
-        entry = find_data_set(name)
-        if protocol == "paper" and entry.caveat:
-            ui.say(f"The files of {entry.title}: {entry.caveat}.")
-        return load_benchmark(entry, protocol)  # pyright: ignore[reportArgumentType]
-
-    def _examples(self) -> Any:
+    def _examples(self) -> LabelExamples:
         from accord.tasks.label_sources import LabelSource, read_examples
 
-        source = LabelSource(self.data, self.label, self.labels, self.size, self.ignore)
-        if source.named:
-            typed = {"label": self.label, "labels": self.labels, "size": self.size, "ignore": self.ignore}
-            refuse_given(AS_IT_IS, **typed)
+        own = {"label": self.label, "labels": self.labels, "size": self.size, "ignore": self.ignore}
+        if LabelSource(self.data).named:
+            refuse_given(AS_IT_IS, **own)
         with reading_images() as tick:
-            return read_examples(LabelSource(self.data, self.label, self.labels, self.size, self.ignore, tick))
+            return read_examples(LabelSource(self.data, **own, tick=tick))
 
-    def as_typed(self) -> list[str]:
-        """The same options, as words of another command."""
-        if self.task == "labels":
-            told: dict[str, Any] = {"label": self.label, "labels": self.labels, "size": self.size}
-            told |= {"noise": f"{self.noise:g}", "noise-kind": self.noise_kind} if self.noise else {}
-        else:
-            told = {**self.columns, "valid": self.valid}
-        words = [word for name, value in told.items() if value is not None for word in (f"--{name}", str(value))]
-        return words + [word for name in self.ignore for word in ("--ignore", name)]
+    def _typed(self) -> dict[str, Any]:
+        own: dict[str, Any] = {"label": self.label, "labels": self.labels, "size": self.size}
+        return own | ({"noise": f"{self.noise:g}", "noise-kind": self.noise_kind} if self.noise else {})
 
 
 @contextmanager

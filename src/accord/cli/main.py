@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from accord import __version__
-from accord.cli.given import Given
+from accord.cli.given import given_data
 from accord.cli.process import as_a_command, is_out_of_memory, leave_pandas_out
 from accord.cli.words import names_of, refuse_given, settings_of, space_of
 from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped, first_line
@@ -252,10 +252,13 @@ def compare(
     from accord.experiments.study import Study
 
     values = {"device": device} | ({} if epochs is None else {"epochs": epochs}) | settings_of(settings)
-    given = Given(data, user, item, time, valid, label, labels, size, ignore or [], noise, noise_kind)
+    given = given_data(
+        data, user=user, item=item, time=time, valid=valid, label=label, labels=labels, size=size,
+        ignore=ignore or [], noise=noise, noise_kind=noise_kind,
+    )  # fmt: skip
     given.refuse_other_task(k=k, inject=inject, protocol=protocol != "fair")
     task, asked = given.read(truth or [], k or [], protocol, inject)
-    chosen = names_of(methods), names_of(models or given.usual_model())
+    chosen = names_of(methods), names_of(models or given.usual_model)
     study = Study(task, *chosen, seeds, asked | values)
     if trials < 0:
         raise SettingError(f"{trials} trials make no search; give --trials 1 or more, or 0 for none.")
@@ -302,10 +305,13 @@ def tune(
 
     values = {"device": device} | ({} if epochs is None else {"epochs": epochs}) | settings_of(settings)
     budget = {"trials": trials, "seeds": seeds, "sampler": sampler, "space": space_of(space), "seed": seed}
-    given = Given(data, user, item, time, valid, label, labels, size, ignore or [], noise, noise_kind)
+    given = given_data(
+        data, user=user, item=item, time=time, valid=valid, label=label, labels=labels, size=size,
+        ignore=ignore or [], noise=noise, noise_kind=noise_kind,
+    )  # fmt: skip
     given.refuse_other_task()
     task, asked = given.read([], [], "fair", 0.0)
-    study = Study(task, [method], [model or given.usual_model()], 1, asked | values)
+    study = Study(task, [method], [model or given.usual_model], 1, asked | values)
     run_tune(study, budget | {"storage": storage}, out, str(data), given.as_typed())
 
 

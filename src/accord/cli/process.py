@@ -7,7 +7,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from typing import Any
@@ -16,30 +17,24 @@ TURNS_AWAKE = "1000"
 """How long idle threads of torch stay awake: as OpenMP's runtime has it where threads are more than cores."""
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 """Names of glibc's `mallopt`."""
-
-
 TRIM_AT, MOST_MAPPED = 128 * 1024, 65536
 """What glibc has where nobody asked."""
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
 def as_a_command(stop: Any) -> Iterator[None]:
     """Threads, memory, letters and signals as a command wants them; a caller in Python finds all as it was."""
     before = os.environ.get("GOMP_SPINCOUNT")
-    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     letters = [(s, s.errors) for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
     _leave_cores_to_others()
     keeps = _keep_freed_memory()
     for stream, _ in letters:  # on a terminal of few letters, such as ASCII, others are shown by their numbers
         stream.reconfigure(errors="backslashreplace")
-    for number, handler in signals.items():
-        if handler is not signal.SIG_IGN:  # as in the background of a script
-            signal.signal(number, stop)
     try:
-        yield
+        with signal_handlers(dict.fromkeys(STOP_SIGNALS, stop)):
+            yield
     finally:
-        for number, handler in signals.items():
-            signal.signal(number, handler)
         for stream, errors in letters:
             if not stream.closed:
                 stream.reconfigure(errors=errors)
@@ -48,6 +43,27 @@ def as_a_command(stop: Any) -> Iterator[None]:
             _mallopt(M_TRIM_THRESHOLD, TRIM_AT)
         if before is None:
             os.environ.pop("GOMP_SPINCOUNT", None)
+
+
+@contextmanager
+def signal_handlers(handlers: Mapping[int, Any]) -> Iterator[None]:
+    """Handlers for signals while the block runs; afterwards those that were there are back.
+
+    Signals that are ignored, as in the background of a script, stay ignored. Python hands signals to its main
+    thread alone, so a command in another thread leaves them as they are.
+    """
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        found = {number: signal.getsignal(number) for number in handlers}
+        # None is a handler that was not installed by Python, which cannot be put back.
+        before = {number: one for number, one in found.items() if one not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, handlers[number])
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _leave_cores_to_others() -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from accord.errors import AccordError
-from accord.estimators.settings import make_settings, settings_class, signature_of
-from accord.methods import Method, Setup, chosen_method
+from accord.estimators.settings import OF_TASK, make_settings, signature_of
+from accord.methods import METHODS, Method, Setup, chosen_method
 from accord.objectives import binary, multiclass
 from accord.training import EpochRecord, Run, computes_here
 
-OBJECTIVES = {"clicks": binary, "labels": multiclass}
+OBJECTIVES: dict[str, Any] = {"clicks": binary, "labels": multiclass}
 CUSTOM = "custom"
 """How a run folder calls an architecture of the person's own."""
 
@@ -35,9 +35,6 @@ class Cache:
         if whole not in self._made:
             self._made[whole] = (owners, make())
         return self._made[whole][1]
-
-    def drop(self) -> None:
-        self._made.clear()
 
 
 @dataclass
@@ -88,14 +85,16 @@ class Estimator:
         super().__init_subclass__(**more)
         if "__init__" in vars(cls):
             own = list(inspect.signature(cls.__init__).parameters.values())
-            cls._own_parameters = own
-            cls.refresh_signature()
+            if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in own):
+                cls._own_parameters = own
+                cls.refresh_signature()
+                METHODS.on_change.append(cls.refresh_signature)
 
     _own_parameters: ClassVar[list[inspect.Parameter]] = []
 
     @classmethod
     def refresh_signature(cls) -> None:
-        """List every setting, those of newly registered methods too."""
+        """List every setting; called again whenever a method is registered."""
         cls.__init__.__signature__ = signature_of(cls.task, cls._own_parameters)  # pyright: ignore
 
     # -- settings ----------------------------------------------------------------------------------------
@@ -114,8 +113,6 @@ class Estimator:
     def _named_method(cls, method: Any, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """The name of a method given in any form, and the settings with those that came with it."""
         name, own = chosen_method(method, cls.task)
-        if not isinstance(method, str):
-            cls.refresh_signature()
         return name, own | settings
 
     def _method(self, **more: Any) -> Method:
@@ -208,12 +205,18 @@ class Estimator:
         self._require_fit()
         save(self, Path(path), overwrite=overwrite, also=also)
 
+    def settings_to_save(self) -> dict[str, Any]:
+        """The settings of the task and the method, and whatever else was changed.
+
+        What other methods are registered by now changes neither a run folder nor what a checkpoint is known by.
+        """
+        settings = self.settings
+        own = {*OF_TASK[self.task].model_fields, *settings.method_class.settings_of(self.task).model_fields}
+        own |= set(self.changed_settings())
+        return settings.model_dump(include=own)
+
     def changed_settings(self) -> dict[str, Any]:
         """Settings that are not as they are by default."""
-        fields = settings_class(self.task).model_fields
-        return {name: value for name, value in self.settings.model_dump().items() if value != fields[name].default}
-
-
-def judged_quality(method: Method, networks: dict[str, nn.Module], batch: Any) -> Tensor:
-    """P(the given label is right) of each example of one run's batch, (B,)."""
-    return method.label_quality(networks, batch).flatten()
+        settings = self.settings
+        fields = type(settings).model_fields
+        return {name: value for name, value in settings.model_dump().items() if value != fields[name].default}

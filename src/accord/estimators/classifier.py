@@ -31,14 +31,15 @@ from accord.estimators.examples import (
     refused,
 )
 from accord.estimators.issues import flag_share, worst_first
-from accord.estimators.label_issues import judge
+from accord.estimators.label_issues import judge as judge_labels
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
 from accord.estimators.networks import Networks
-from accord.estimators.settings import make_settings, require, settings_class
+from accord.estimators.settings import refuse_unknown, settings_class
 from accord.evaluation.detection import detection_metrics, flag_metrics
+from accord.methods import METHODS, chosen_method, is_method
 from accord.methods.two_stage import some_classes
-from accord.models import models_of
+from accord.models import check_model
 from accord.models.classifiers import SMALLEST
 from accord.models.classifiers.mlp import WIDTH
 from accord.models.stack import as_stack, stack_kind
@@ -65,21 +66,31 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     def __init__(self, model: Any = "auto", method: Any = "deca-p", features: Any = None, **settings: Any) -> None:
         # scikit-learn's way: keep what was given, check it when fit is called.
-        name, settings = self._named_method(method, settings)
-        self.model, self.method, self.features = model, method if isinstance(method, str) else name, features
-        fields = {name: field.default for name, field in settings_class(self.task).model_fields.items()}
+        if is_method(method):
+            method, settings = self._named_method(method, settings)
+        self.model, self.method, self.features = model, method, features
+        if not set(settings) <= set(settings_class(self.task).model_fields):
+            METHODS.load_plugins()  # perhaps one of an installed package's method
+        known = settings_class(self.task).model_fields
+        refuse_unknown(settings, known)
+        fields = {name: field.default for name, field in known.items()}
         for name, value in {**fields, **settings}.items():
             if name not in ("model", "method"):
                 setattr(self, name, value)
-        unknown = set(settings) - set(fields)
-        if unknown:
-            make_settings(self.task, dict.fromkeys(unknown))
+
+    def __getattr__(self, name: str) -> Any:
+        """A setting of a method that was registered after this estimator was made."""
+        fields = {} if name.endswith("_") else settings_class(self.task).model_fields
+        if name not in fields:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return fields[name].default
 
     @property
     def settings(self) -> Any:
         """The settings, checked."""
-        fields = settings_class(self.task).model_fields
-        values = {name: getattr(self, name, field.default) for name, field in fields.items()}
+        method, chosen = chosen_method(self.method, self.task)  # set_params may give any form
+        values = {name: getattr(self, name) for name in settings_class(self.task).model_fields}
+        values |= {"method": method, **chosen}
         if not isinstance(self.model, str):
             values["model"] = CUSTOM
         return self.check_settings(values)
@@ -87,8 +98,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
         settings = super().check_settings(values)
-        require("model", settings.model, [*models_of(cls.task), "auto", CUSTOM])
-        require("auxiliary", settings.auxiliary, [*models_of(cls.task), "auto"])
+        check_model(settings.model, cls.task, "auto", CUSTOM)
+        check_model(settings.auxiliary, cls.task, "auto", what="auxiliary")
         return settings
 
     # -- fitting ---------------------------------------------------------------------------------------
@@ -206,8 +217,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def _has_lone_steps(self, examples: int) -> bool:
         """Whether some step may have a single example."""
         settings = self.settings
-        few = settings.method == "itlm" and round(settings.keep_share * examples) <= 1
-        return settings.batch_size == 1 or examples == 1 or few
+        fewest = settings.method_class.fewest_examples(settings, examples)
+        return settings.batch_size == 1 or min(fewest, examples) <= 1
 
     def _usual_model(self) -> str:
         """convnet for images, unless they are too small to be pooled, and mlp for all else."""
@@ -221,7 +232,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         shape = self.shape_ if len(self.shape_) == 1 else (self.shape_[2], *self.shape_[:2])
         model = self.model_ if isinstance(self.model, str) else self.model
         settings = self.settings
-        fused = settings.compile and settings.method != "mw-net"  # forward mode goes through no compiled network
+        fused = settings.compile and settings.method_class.compilable
         usual = self._usual_model()
         return Networks(
             model, self.features, shape, len(self.classes_), settings.seed, self._device, fused, alone, usual
@@ -281,7 +292,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         own = len(X) if source.get("clean") is not None else 0  # laid end to end
         return room_for(taken + 2 * own * example * 4, MOST[device.type], device)
 
-    def _finish(self, trained: Trained, judge_labels: bool) -> None:
+    def _finish(self, trained: Trained, judge: bool) -> None:
         """Keep what was learned and judge every given label."""
         self.history_, self.architectures_ = trained.history, trained.architectures
         self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
@@ -291,8 +302,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             found = self._eval_set.measure(together, [0], [self._eval_set])
             self.history_[-1]["eval_set_together"] = {name: float(value) for name, value in found.items()}
         self.n_iter_, self.device_ = len(self.history_), str(self._device)
-        if judge_labels:
-            judged = judge(method, self.networks_, LabelFeed([self._whole]).in_order, len(self.classes_))
+        if judge:
+            judged = judge_labels(method, self.networks_, LabelFeed([self._whole]).in_order, len(self.classes_))
             self.label_quality_, self.predicted_ = judged.quality, judged.predicted
             self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix
             self.worst_images_ = self._worst_images()

@@ -70,6 +70,7 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     clf.labels_, clf.predicted_, clf.label_quality_, clf.is_issue_, clf.part_ = (
         folder.column(table, name, kind, run / LABELS) for name, kind in zip(names, kinds, strict=False)
     )
+    folder.sound_quality(clf.label_quality_, run / LABELS)
     clf.names_ = None if table["name"].null_count else np.array(table["name"].cast(pa.string()).to_pylist())
     clf.n_iter_ = len(folder.read_lines(run / folder.HISTORY))
     clf.worst_images_ = (

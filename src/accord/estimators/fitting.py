@@ -150,7 +150,7 @@ class _Training:
         setup = self.estimators[0]._join(self.prepared)
         method = self.estimators[0]._method(per_run=self.values, **setup)
         self.phases: list[Phase] = method.phases(self._build)
-        identity = [party.device.type, *(one.settings.model_dump_json() for one in self.estimators)]
+        identity = [party.device.type, *(json.dumps(one.settings_to_save()) for one in self.estimators)]
         identity += list(once(pair for one in self.prepared for pair in one.identity))
         self.checkpoint = checkpoint_of(party.checkpoint, *identity)
         if self.checkpoint is not None and not self.checkpoint.optional:

@@ -20,7 +20,7 @@ from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
 
-PAIR_BLOCK = 1 << 18
+PAIR_BLOCK = 1 << 14
 """Pairs scored at a time."""
 TRAIN, VALID, VALID_FILE, SEEN = range(4)
 """What a click is for: trained on, held out for choosing the epoch, from a validation file, or only seen."""

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from accord.errors import SettingError, first_line, nearest
-from accord.models import model_of
+from accord.models import model_of, trait
 from accord.models.classifiers import FeatureModel, NoiseModel, WeightNet, Wrapped
 from accord.training import seeded
 
@@ -55,7 +55,7 @@ class Networks:
     def _classifier(self, model: Any) -> nn.Module:
         if isinstance(model, str):
             model = self.usual if model == "auto" else model
-            if model != "mlp" and len(self.shape) != 3:
+            if len(self.shape) != 3 and not trait(model, "takes_tables", True):
                 raise SettingError(f"Model '{model}' is for images; rows of a table want model='mlp'.")
             try:
                 return model_of(model, "labels")(self.shape, self.classes)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from accord.batches.clicks import ClickFeed, RowCuts, positives
 from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import NO_NEGATIVE, Interactions
-from accord.errors import AccordError, DataError, SettingError
+from accord.errors import AccordError, DataError, SettingError, nearest
 from accord.estimators import recommender_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Estimator, Prepared, Trained
 from accord.estimators.issues import flag_share, worst_first
@@ -31,10 +31,9 @@ from accord.estimators.log_split import (
     with_popularity_for_cold_users,
 )
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
-from accord.estimators.settings import require
 from accord.evaluation import RankingTask
 from accord.evaluation.ranking import BLOCK, Scorer
-from accord.models import NOISE_MODELS, ModelFactory, model_of, models_of, recommender_factory
+from accord.models import NOISE_MODELS, ModelFactory, check_model, model_of, recommender_factory, trait
 from accord.models.recommenders import PairModel
 from accord.models.stack import stack_kind
 from accord.optim import MANY_ROWS
@@ -74,10 +73,11 @@ class Recommender(Estimator):
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
         settings = super().check_settings(values)
-        if settings.model != CUSTOM:
-            require("model", settings.model, models_of(cls.task))
-        require("auxiliary", settings.auxiliary, models_of(cls.task))
-        require("noise_model", settings.noise_model, list(NOISE_MODELS))
+        check_model(settings.model, cls.task, CUSTOM)
+        check_model(settings.auxiliary, cls.task, what="auxiliary")
+        noise_model = settings.noise_model
+        if noise_model not in NOISE_MODELS:
+            raise SettingError(f"Unknown noise_model '{noise_model}': {nearest(noise_model, NOISE_MODELS)}")
         return settings
 
     # -- fitting ---------------------------------------------------------------------------------------
@@ -152,17 +152,17 @@ class Recommender(Estimator):
     def _shared_by_stack(self, data: Interactions, split: SplitLog) -> dict[str, Any]:
         """What the runs of a stack must have in common."""
         settings = self.settings
-        architectures = {settings.model, settings.auxiliary, settings.noise_model}
+        architectures = (settings.model, settings.auxiliary, settings.noise_model)
         same: dict[str, Any] = {
             "numbers of training clicks, users and items": (data.drawn_in_an_epoch, data.n_users, data.n_items),
             "tables, which are too large to be updated whole; give updates=dense": self._by_rows(
                 split, data.device
             ),
         }
-        if "cdae" in architectures:  # passes of one length
+        if any(trait(model, "reads_rows", False) for model in architectures):  # passes of one length
             cuts = RowCuts.of(data, settings.batch_size)
             same["number of batches"] = (cuts.batches, None if cuts.even else id(self))
-        if "lightgcn" in architectures:
+        if any(trait(model, "one_graph", False) for model in architectures):
             same["graph"] = id(data)
         return same
 
@@ -231,7 +231,7 @@ class Recommender(Estimator):
 
     def _build(self, role: str, architecture: Any, training: Interactions) -> nn.Module:
         """The network of a role, seeded for that role alone, on the device of the training clicks."""
-        chosen = architecture or self._factory or self.settings.model
+        chosen: Any = architecture or self._factory or self.settings.model
         if chosen == CUSTOM:
             chosen = self._factory
         settings = self.settings

@@ -23,6 +23,8 @@ from accord.data.ids import Ids
 from accord.data.reading import Columns, read_parquet_file
 from accord.errors import AccordError, DataError, first_line
 from accord.files import behind_links, clear_dead, standing, whole_folder, write_whole
+from accord.methods import METHODS
+from accord.models import MODELS
 
 SCHEMA_VERSION = 2
 """Of what is written; version 0.1 wrote 1, which is still read."""
@@ -34,6 +36,10 @@ KINDS = ("recommender", "classifier", "simulation")
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 LAST_PART = 3
+BUILT_BY_ESTIMATORS = ("auto", "custom", "noise-model", "weight-net")
+"""Names of models that are in no registry."""
+ROUNDING = 1e-5
+"""By which a probability in float32 may be above 1."""
 DAMAGE = (
     *(KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OSError, OverflowError),
     *(MemoryError, AssertionError, pa.ArrowException, SafetensorError),
@@ -114,7 +120,7 @@ def save(estimator: Estimator, path: Path, *, overwrite: bool, also: Callable[[P
             "kind": estimator.kind,
             "accord": accord.__version__,
             "torch": torch.__version__,
-            "settings": estimator.settings.model_dump(),
+            "settings": estimator.settings_to_save(),
             "networks": {role: estimator.architectures_[role] for role in estimator.networks_},
         }
         write_json(draft / CONFIG, config | own)
@@ -136,6 +142,7 @@ def load(run: Path, kind: str, own_model: bool, make: Callable[[dict[str, Any]],
         if settings["model"] == "custom" and not own_model:
             words = "holds a model of your own; pass it: load(path, model=…) as it was given to the estimator"
             raise DataError(f"'{run}' {words}.")
+        _refuse_unknown(run, settings, config["networks"])
         estimator = make(settings)
         build = estimator._load_files(run, config)
         roles = config["networks"]
@@ -149,6 +156,19 @@ def load(run: Path, kind: str, own_model: bool, make: Callable[[dict[str, Any]],
         estimator.history_ = read_history(run / HISTORY, estimator.metric)
         estimator._check_loaded(run)
     return estimator
+
+
+def _refuse_unknown(run: Path, settings: dict[str, Any], networks: Any) -> None:
+    """A method or a model that was registered where the run was made, and is not here."""
+    architectures = networks.values() if isinstance(networks, dict) else ()
+    named = [("method", settings["method"], METHODS)]
+    named += [("model", name, MODELS) for name in (settings["model"], *architectures)]
+    for kind, name, registry in named:
+        if name not in registry and name not in BUILT_BY_ESTIMATORS:
+            raise DataError(
+                f"'{run}' was trained with the {kind} '{name}', which is not known here: import the module that "
+                f"registers it, or install its package, then load the run; or fit it again."
+            )
 
 
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
@@ -299,12 +319,20 @@ def column(table: pa.Table, name: str, kind: pa.DataType, path: Path) -> np.ndar
     raise DataError(f"Column '{name}' of '{path}' has gaps; fit the run again.")
 
 
+def sound_quality(quality: np.ndarray, path: Path) -> np.ndarray:
+    """Label qualities as they were judged: probabilities, up to rounding."""
+    if not ((quality >= 0) & (quality <= 1 + ROUNDING)).all():
+        raise DataError(f"Column 'label_quality' of '{path}' does not hold probabilities; fit the run again.")
+    return quality
+
+
 def read_clicks(path: Path, *, timed: bool) -> pa.Table:
     """The clicks of a recommender's run, each column without gaps and of its own type."""
     kinds = {"user": pa.int32(), "item": pa.int32(), "count": pa.int64(), "part": pa.int8()}
     kinds |= {"label_quality": pa.float32()}
     table = read_parquet(path, [*kinds, *(["time"] if timed else [])])
     columns: dict[str, Any] = {name: column(table, name, kind, path) for name, kind in kinds.items()}
+    sound_quality(columns["label_quality"], path)
     if columns["part"].size and not 0 <= columns["part"].min() <= columns["part"].max() <= LAST_PART:
         raise DataError(f"'{path}' has clicks of a part that is none; fit the run again.")
     if timed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from accord.errors import SettingError, nearest
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
+from accord.models import trait
 from accord.optim import Updates
 from accord.training import TrainingOptions
 
@@ -40,9 +42,10 @@ class TaskSettings(BaseModel):
         return method_of(self.method, self.task)
 
 
-RATE_AND_L2 = {"": (3e-3, 0.06), "lightgcn": (1e-2, 1e-3)}
-"""Learning rate and λ of each model where none are given, by noisy validation: LightGCN's averaging shrinks its
-vectors, so they must be free to grow."""
+RATE, L2, DIMS = 3e-3, 0.06, 32
+"""Learning rate, λ and length of vectors where neither a person nor the model says any; by noisy validation."""
+SGD_RATE, ADAM_RATE = 0.1, 1e-3
+"""The same rates for classifiers."""
 
 
 class ClickSettings(TaskSettings):
@@ -89,7 +92,7 @@ class ClickSettings(TaskSettings):
     """What ranks for users without a training click: item popularity, or the model's untrained vectors."""
 
     def training_options(self, n_users: int, capture: bool = False) -> TrainingOptions:
-        rate, l2 = RATE_AND_L2.get(self.model, RATE_AND_L2[""])
+        rate, l2 = trait(self.model, "usual_rate", RATE), trait(self.model, "usual_l2", L2)
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -104,8 +107,8 @@ class ClickSettings(TaskSettings):
 
     def memory_need(self, n_users: int, n_items: int, n_clicks: int) -> int:
         """Bytes that training takes, roughly: the networks with their moments, a step's batch, and the clicks."""
-        dims = self.dims or (64 if self.model == "lightgcn" else 32)
-        wide = 5 * dims if self.model == "neumf" else dims
+        dims = self.dims or trait(self.model, "usual_dims", DIMS)
+        wide = dims * trait(self.model, "numbers_per_dim", 1)
         networks = self.method_class.network_count
         batch = min(self.batch_size, n_clicks)
         numbers = (n_users + n_items) * wide * networks * 4 + batch * wide * networks * 12
@@ -154,7 +157,7 @@ class LabelSettings(TaskSettings):
     """On a GPU, fuse the network's kernels with torch.compile: seconds once, then faster epochs. Not for mw-net."""
 
     def training_options(self, model: str) -> TrainingOptions:
-        usual = 1e-3 if self.optimiser == "adam" else 0.05 if model in ("mlp", "convnet") else 0.1
+        usual = ADAM_RATE if self.optimiser == "adam" else trait(model, "usual_rate", SGD_RATE)
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -191,22 +194,25 @@ def _composed(task: str, changes: int) -> Any:
 
 def _refuse_clashes(base: type[BaseModel], classes: list[type[MethodSettings]]) -> None:
     """Two methods may share a setting, if it is the same one."""
-    home: dict[str, type[BaseModel]] = dict.fromkeys(base.model_fields, base)
+    home: dict[str, type[BaseModel]] = {}
     for one in classes:
         for name in one.model_fields:
             owner = next(c for c in reversed(one.__mro__) if name in getattr(c, "__annotations__", {}))
+            if name in base.model_fields:
+                raise SettingError(f"A method has a setting '{name}', which every method has; rename its own.")
             if home.setdefault(name, owner) is not owner:
                 raise SettingError(f"Two methods have different settings '{name}'; rename one of them.")
 
 
 def make_settings(task: str, values: dict[str, Any]) -> Any:
     """Settings from keywords or from words typed at a prompt; errors name the nearest match."""
+    method = values.get("method")
+    if isinstance(method, str):
+        method_of(method, task)  # before the settings are composed: an installed package's method brings its own
     if any(name not in settings_class(task).model_fields for name in values):
-        METHODS.load_plugins()  # perhaps one of an installed package's method
+        METHODS.load_plugins()  # perhaps one of another such method
     typed = {name: _numbers(value) if name in ("c1", "c2") else value for name, value in values.items()}
-    settings = checked(settings_class(task), typed)
-    method_of(settings.method, task)
-    return settings
+    return checked(settings_class(task), typed)
 
 
 def _numbers(value: Any) -> Any:
@@ -218,9 +224,7 @@ def _numbers(value: Any) -> Any:
 
 def checked(cls: type[S], values: dict[str, Any]) -> S:
     """Settings of a class; an unknown name or a bad value is one sentence."""
-    for name in values:
-        if name not in cls.model_fields:
-            raise SettingError(f"Unknown setting '{name}': {nearest(name, cls.model_fields)}")
+    refuse_unknown(values, cls.model_fields)
     try:
         return cls(**values)
     except ValidationError as error:
@@ -234,9 +238,10 @@ def checked(cls: type[S], values: dict[str, Any]) -> S:
         raise SettingError(f"Setting '{name}{index}': {deepest['msg']} (it was {deepest['input']!r}).") from error
 
 
-def require(name: str, value: str, known: list[str]) -> None:
-    if value not in known:
-        raise SettingError(f"Unknown {name} '{value}': {nearest(value, known)}")
+def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise SettingError(f"Unknown setting '{name}': {nearest(name, known)}")
 
 
 def signature_of(task: str, own: list[inspect.Parameter]) -> inspect.Signature:

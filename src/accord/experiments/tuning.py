@@ -70,7 +70,7 @@ class Tuning:
         for name, values in self.whole_space().items():
             refuse_varied(name)
             for value in values:
-                self.study.check_settings(self.settings_of({name: value}, 0))
+                self.study.task.check_settings(self.settings_of({name: value}, 0))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ for _method in (Normal, WBPR, TruncatedCE, ReweightedCE, Ensemble, MWNet, ITLM, 
 
 def register_method(method: type[Method]) -> type[Method]:
     """Let a method be chosen by its name; also a decorator."""
-    return METHODS.register(method.name, method)
+    return METHODS.register(getattr(method, "name", str(method)), method)
 
 
 def methods_of(task: str) -> list[str]:
@@ -48,14 +48,19 @@ def method_of(name: str, task: str) -> type[Method]:
     return method
 
 
+def is_method(given: Any) -> bool:
+    """Whether it is a method's class or object."""
+    return issubclass(given if isinstance(given, type) else type(given), Method)
+
+
 def chosen_method(given: Any, task: str) -> tuple[str, dict[str, Any]]:
     """The name of a method, and settings that came with it: given by name, as a class or as an object."""
     if isinstance(given, str):
         return given, {}
-    if isinstance(given, type) and issubclass(given, Method):
+    if not is_method(given):
+        raise SettingError(f"{given!r} is no method; give a name, or a class or object of accord.methods.Method.")
+    if isinstance(given, type):
         given = given()
-    if not isinstance(given, Method):
-        raise SettingError(f"A {type(given).__name__} is no method; give a name or an accord.methods.Method.")
     register_method(type(given))
     return method_of(given.name, task).name, dict(given.chosen)
 
@@ -72,6 +77,7 @@ __all__ = [
     "Space",
     "StepInfo",
     "chosen_method",
+    "is_method",
     "method_of",
     "methods_of",
     "register_method",

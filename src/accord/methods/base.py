@@ -202,6 +202,8 @@ class Method:
     """Whether it is given some clean labels; its rows are marked."""
     needs_model: ClassVar[bool] = True
     """Whether it trains a model that was chosen."""
+    compilable: ClassVar[bool] = True
+    """Whether its networks may be fused by torch.compile."""
 
     def __init__(self, **chosen: Any) -> None:
         """``chosen`` are own settings, checked when the estimator is made."""
@@ -225,6 +227,11 @@ class Method:
         """A setting's value, or the method's default where it is None."""
         value = getattr(settings, name)
         return cls.defaults.get(name) if value is None else value
+
+    @classmethod
+    def fewest_examples(cls, settings: Any, count: int) -> int:
+        """How many of ``count`` training examples are left in its smallest epoch."""
+        return count
 
     # -- what it is told ---------------------------------------------------------------------------------
 

@@ -33,6 +33,10 @@ class ITLM(Method):
     settings = ITLMSettings
     space = {"keep_share": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)}  # noqa: RUF012
 
+    @classmethod
+    def fewest_examples(cls, settings: Any, count: int) -> int:
+        return round(settings.keep_share * count)
+
     def phases(self, build: Build) -> list[Phase]:
         target = build("target")
         chosen = _Chosen(self, target)

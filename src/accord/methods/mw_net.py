@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from accord.methods.base import Build, Method, MethodSettings, Phase, StepInfo
-from accord.models.classifiers import WeightNet
 from accord.optim import MetaAdam
 from accord.optim.base import along_runs
 
@@ -30,11 +29,6 @@ class MWNetSettings(MethodSettings):
     """MW-Net: the step size of its weight network (the published one by default)."""
 
 
-def weight_net(shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The architecture of the weight network, whatever the examples."""
-    return WeightNet()
-
-
 class MWNet(Method):
     """It is given some examples whose labels are trusted; its rows are marked as using them."""
 
@@ -42,6 +36,7 @@ class MWNet(Method):
     tasks = ("labels",)
     settings = MWNetSettings
     uses_clean_labels = True
+    compilable = False  # forward mode goes through no compiled network
 
     def phases(self, build: Build) -> list[Phase]:
         target, weigh = build("target"), build("weight", "weight-net")

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from accord.errors import SettingError
+from accord.errors import SettingError, nearest
 from accord.models import classifiers, recommenders
 from accord.registry import Registry
 
@@ -72,6 +72,18 @@ def model_of(name: str, task: str) -> Callable[..., nn.Module]:
     return model
 
 
+def check_model(value: str, task: str, *also: str, what: str = "model") -> None:
+    """Refuse a name that is no model of a task, nor one of the words that are allowed besides."""
+    known = value in also or (value not in UNTRAINED and value in MODELS and task_of(MODELS.find(value)) == task)
+    if not known:
+        raise SettingError(f"Unknown {what} '{value}': {nearest(value, [*models_of(task), *also])}")
+
+
+def trait(model: str, name: str, default: Any) -> Any:
+    """An attribute of a named model's class; the default where it has none, or is of the person's own."""
+    return getattr(MODELS.find(model), name, default) if model in MODELS else default
+
+
 def recommender_factory(
     model: str | ModelFactory,
     *,
@@ -93,8 +105,10 @@ __all__ = [
     "MODELS",
     "NOISE_MODELS",
     "ModelFactory",
+    "check_model",
     "model_of",
     "models_of",
     "recommender_factory",
     "register_model",
+    "trait",
 ]

@@ -77,7 +77,6 @@ class Single(Stack):
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
-        self.capturable = True
 
     @property
     def networks(self) -> list[nn.Module]:

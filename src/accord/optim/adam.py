@@ -157,11 +157,12 @@ class MetaAdam:
     @torch.no_grad()
     def step(self) -> None:
         """Update all parameters by their gradients, and forget these."""
+        grads: Any = [p.grad for p in self.parameters]
         plain_adam(
-            list(self.parameters), [p.grad for p in self.parameters], self.first, self.second, [], self.steps,
+            list(self.parameters), grads, self.first, self.second, [], self.steps,
             capturable=self.parameters[0].is_cuda, amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=self.rate,
             weight_decay=self.decay, eps=EPSILON, maximize=False,
-        )  # pyright: ignore[reportArgumentType]  # fmt: skip
+        )  # fmt: skip
         for parameter in self.parameters:
             parameter.grad = None
 

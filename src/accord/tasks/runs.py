@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from accord.estimators.run_folder import kind_of
+from accord.files import standing
 
 Rows = list[list[str]]
 """A table for people: the first row is the header."""
@@ -96,7 +97,7 @@ def run_of(estimator: Any, path: Path | None = None) -> SavedRun:
 
 def open_run(path: Path) -> SavedRun:
     """Read a run folder, of whatever kind it is; what is none is refused by its reader."""
-    if kind_of(path) == "classifier":
+    if kind_of(standing(path)) == "classifier":
         from accord.estimators.classifier import Classifier
 
         return run_of(Classifier.load(path), path)

@@ -282,10 +282,10 @@ class PhaseTrainer:
         record |= {name: found[k] for name, found in metrics.items() if found[k]}
         is_best = False
         if "valid" in record:
-            run.value = record["valid"][run.options.metric]
-            is_best = record["is_best"] = run.best is None or run.value > run.best
+            run.value = value = record["valid"][run.options.metric]
+            is_best = record["is_best"] = run.best is None or value > run.best
             if is_best:
-                run.best, run.best_epoch = run.value, self.epoch
+                run.best, run.best_epoch = value, self.epoch
         record |= {"train_seconds": round(seconds[0], 4), "valid_seconds": round(seconds[1], 4)}
         for one in run.everyone:
             one.history.append({**record})

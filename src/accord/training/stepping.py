@@ -37,7 +37,6 @@ class Stepper:
     def __init__(self, phase: Phase, optimiser: Optimiser, runs: int, device: torch.device) -> None:
         self.phase, self.optimiser = phase, optimiser
         self.total = torch.zeros(runs, device=device)
-        self._each = torch.ones(runs, device=device)
         self._step = torch.zeros((), dtype=torch.int64, device=device) if optimiser.capturing else None
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._plain_steps: dict[Hashable, int] = {}
@@ -67,7 +66,7 @@ class Stepper:
         """One update; a function of the networks, the optimiser's state and the batch, with no host sync."""
         self.optimiser.clear()
         losses = self.phase.loss(batch, info)
-        losses.backward(self._each)
+        (losses if len(losses) == 1 else losses.sum()).backward()
         self.optimiser.step()
         self.total.add_(losses.detach())
 

@@ -11,6 +11,9 @@ from accord.models.classifiers.backbone import Backbone, Norm, refuse_small
 class ConvNet(Backbone):
     """Two convolutions, each with batch norm, ReLU and pooling, and a hidden layer on what they see."""
 
+    takes_tables = False
+    usual_rate = 0.05
+
     def __init__(self, shape: tuple[int, ...], classes: int, width: int = 128) -> None:
         super().__init__(width, classes)
         channels = shape[0]

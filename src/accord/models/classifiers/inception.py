@@ -39,6 +39,8 @@ class InceptionBlock(nn.Module):
 class Inception(Backbone):
     """A stem, four blocks with a pooling in their middle, and the mean over the image."""
 
+    takes_tables = False
+
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
         refuse_small(shape)
         blocks = [InceptionBlock(32, 16, 32, 16, 16)]

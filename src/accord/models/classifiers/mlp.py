@@ -18,6 +18,7 @@ class MLP(Backbone):
     """Three hidden layers of ReLU units and a linear head."""
 
     stack_class = DenseStack
+    usual_rate = 0.05
 
     def __init__(self, shape: tuple[int, ...], classes: int, width: int = WIDTH) -> None:
         super().__init__(width, classes)

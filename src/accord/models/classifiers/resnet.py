@@ -38,6 +38,8 @@ class Block(nn.Module):
 class ResNet32(Backbone):
     """3 × 5 basic blocks of 16, 32 and 64 channels."""
 
+    takes_tables = False
+
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
         super().__init__(64, classes)
         self.stem = nn.Conv2d(shape[0], 16, 3, 1, 1, bias=False)

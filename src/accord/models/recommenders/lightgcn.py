@@ -141,6 +141,10 @@ class LightGCN(nn.Module):
     """He et al. (2020): 64 dims, three layers, no dropout. It must be bound to the training clicks."""
 
     stack_class = LightGCNStack
+    usual_dims = 64
+    usual_rate, usual_l2 = 1e-2, 1e-3  # averaging shrinks its vectors, so they must be free to grow
+    one_graph = True
+    """Whether the runs of a stack must learn from the same clicks."""
 
     def __init__(
         self, n_users: int, n_items: int, dims: int = 64, item_bias: bool = False, init_std: float = INIT_STD

@@ -61,6 +61,8 @@ class NeuMF(nn.Module):
     """
 
     stack_class = NeuMFStack
+    numbers_per_dim = 5
+    """Numbers of a user or an item for each dimension: 1 of the product, 4 of the perceptron."""
 
     def __init__(
         self, n_users: int, n_items: int, dims: int = 32, item_bias: bool = False, init_std: float = INIT_STD
