@@ -4,10 +4,11 @@
 
 Every round measures the old tree and this one, each in a process of its own with its own source, and rounds begin
 with the one or the other by turns, so that a busy machine hurts both alike. `movielens` runs each tree's own
-benchmarks/movielens.py (best wall time of its rounds); the others time epochs of `fit`, validation included: seconds
-of the process's own work, which a busy machine stretches less than those on the wall. Clicks are MovieLens-100K in
-the folder ACCORD_DATA, or made up where there is none. Prints the best and the median of both, and ratios new / old;
-the spread is how far the old tree's median round lies above its best: smaller differences mean little.
+benchmarks/movielens.py (best wall time of its rounds); the others time epochs of `fit`, validation included, by the
+work of the process, which a busy machine stretches less than time on the wall. Clicks are MovieLens-100K in the
+folder ACCORD_DATA, or made up where there is none. After every round it prints the best and the median of both, and
+ratios new / old. The spread is how far the old tree's median round is above its best: smaller differences mean
+little.
 
 OLD_TREE needs src and benchmarks: `git worktree add OLD_TREE COMMIT`.
 """
@@ -68,11 +69,11 @@ def _epochs(make: Callable[[int], tuple[Any, dict[str, Any]]], runs: int) -> tup
     """Best and median milliseconds of work of an epoch of all runs; of a fit of two phases, the second one's."""
     from golden_adapter import fit, together
 
-    ends: list[tuple[int, float]] = []
+    ends: dict[tuple[int, int], float] = {}
 
     def callback(progress: Any) -> None:
-        if progress.fraction == 1.0:
-            ends.append((progress.phase_number, time.process_time()))
+        if progress.fraction == 1.0:  # after the last step, perhaps, and after validation: the last time counts
+            ends[progress.phase_number, progress.epoch] = time.process_time()
 
     made = [make(seed) for seed in range(runs)]
     source = made[0][1]
@@ -80,8 +81,8 @@ def _epochs(make: Callable[[int], tuple[Any, dict[str, Any]]], runs: int) -> tup
         fit(made[0][0], source, callback)
     else:
         together([one for one, _ in made], source, [callback, *[None] * (runs - 1)])
-    last = [when for phase, when in ends if phase == ends[-1][0]]
-    each = [1e3 * (b - a) for a, b in pairwise(last)]
+    last = [(epoch, when) for (phase, epoch), when in ends.items() if phase == max(ends)[0]]
+    each = [1e3 * (after - when) / (later - epoch) for (epoch, when), (later, after) in pairwise(last)]
     return min(each), median(each)
 
 
@@ -94,9 +95,9 @@ def _works() -> dict[str, Callable[[], tuple[float, float]]]:
             name = f"stacks/{model} {method}, {runs} run{'s' * (runs > 1)}"
             works[name] = lambda m=model, k=method, e=epochs, r=runs: _epochs(_recommender(m, k, e), r)
     for method in ("normal", "deca-p"):
-        make = partial(_classifier, "mlp", method, 40)
+        make = partial(_classifier, "mlp", method, 30)
         works[f"stacks/mlp {method}, 4 runs"] = lambda make=make: _epochs(make(), 4)
-    for model, epochs in (("mlp", 60), ("convnet", 12)):
+    for model, epochs in (("mlp", 40), ("convnet", 8)):
         for method in ("normal", "deca-p"):
             make = partial(_classifier, model, method, epochs)
             works[f"classifier/{model} {method}"] = lambda make=make: _epochs(make(), 1)
@@ -154,7 +155,7 @@ GROUPS: dict[str, Callable[[Path, str], Iterator[tuple[str, float, float]]]] = {
 
 
 def _show(found: dict[Path, dict[str, list[tuple[float, float]]]], old: Path) -> dict[str, dict[str, float]]:
-    print(f"\n{'':44s} {'old best':>9} {'median':>9} {'new best':>9} {'median':>9}   new/old best, median  spread")
+    print(f"{'':44s} {'old best':>9} {'median':>9} {'new best':>9} {'median':>9}   new/old best, median  spread")
     rows = {}
     for name, before in found[old].items():
         after = found[TREE][name]
@@ -166,6 +167,7 @@ def _show(found: dict[Path, dict[str, list[tuple[float, float]]]], old: Path) ->
             f"{name:44s} {bests[0]:9.2f} {middles[0]:9.2f} {bests[1]:9.2f} {middles[1]:9.2f}"
             f"   {ratios[0]:8.3f} {ratios[1]:12.3f}  {spread:6.1%}"
         )
+        sys.stdout.flush()
         rows[name] = {"old": bests[0], "new": bests[1], "best": ratios[0], "median": ratios[1], "spread": spread}
     return rows
 
@@ -191,10 +193,10 @@ def main() -> None:
             for tree in (old, TREE) if number % 2 == 0 else (TREE, old):
                 for name, best, middle in GROUPS[group](tree, asked.only):
                     found[tree].setdefault(name, []).append((best, middle))
-        print(f"round {number + 1} of {asked.rounds}; {os.getloadavg()[0]:.1f} programs at work", flush=True)
-    rows = _show(found, old)
-    if asked.json:
-        asked.json.write_text(json.dumps(rows, indent=1))
+        print(f"\nafter round {number + 1} of {asked.rounds}; {os.getloadavg()[0]:.1f} programs at work")
+        rows = _show(found, old)
+        if asked.json:
+            asked.json.write_text(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

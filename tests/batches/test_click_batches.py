@@ -175,8 +175,10 @@ def test_logs_of_one_size_are_drawn_in_chunks_of_one_size() -> None:
     together = [[*columns(b), b.inside] for b in ClickFeed(logs, 50, True, False).epoch(streams(0, 2))]
     for r, log in enumerate(logs):
         alone = list(ClickFeed([log], 50, True, False).epoch([streams(0, 2)[r]]))
-        for (users, _, inside), own in zip(together, alone, strict=True):
-            assert torch.equal(users[r][inside[r]], own.users[0])  # pyright: ignore[reportOptionalSubscript]
+        for (users, items, inside), own in zip(together, alone, strict=True):
+            assert inside is not None
+            assert torch.equal(users[r][inside[r]], own.users[0])
+            assert torch.equal(items[:, r, inside[r]], own.items[:, 0])
 
 
 @pytest.mark.parametrize("by_rows", [False, True])

@@ -24,6 +24,7 @@ def test_each_run_has_the_batches_it_would_have_alone() -> None:
         assert len(alone) == len(batches)
         for batch, own in zip(batches, alone, strict=True):
             assert batch.items.shape[:2] == (2, 3)
-            assert batch.inside is not None and int(batch.inside[k].sum()) == len(own)
+            assert batch.inside is not None
+            assert int(batch.inside[k].sum()) == len(own)
             assert torch.equal(batch.users[k, : len(own)], own.users[0])
             assert torch.equal(batch.items[:, k, : len(own)], own.items[:, 0])

@@ -85,7 +85,10 @@ def members(role: str, architecture: str | None = None, *, runs: int) -> list[to
 class OnceCaptured(Stepper):
     """A capturing stepper without a GPU: what it would replay is run again from the same buffers."""
 
+    captured = 0
+
     def _captured(self, batch: Any, info: StepInfo) -> Any:
+        OnceCaptured.captured += 1
         return SimpleNamespace(replay=lambda: self._update(batch.chunk.moving(), info))
 
 
@@ -98,6 +101,7 @@ def test_a_step_that_is_replayed_reads_all_that_changes(
     pairs = np.unique(np.random.default_rng(0).integers(0, 30 * 20, 300))
     data = Interactions.from_pairs(pairs // 20, pairs % 20, 30, 20)
     ended, replayed = [], list[Any]()
+    OnceCaptured.captured = 0
     for capturing in (False, True):
         setup = Setup("clicks", binary, make_settings("clicks", {"ramp_epochs": 2}))
         phases = method_of(method, "clicks")().bound(setup).phases(lambda *role: stack(members(*role, runs=runs)))
@@ -119,6 +123,7 @@ def test_a_step_that_is_replayed_reads_all_that_changes(
         replayed.append(each)
         networks = [net for phase in phases for one in phase.networks.values() for net in as_stack(one).networks]
         ended.append([p.detach().clone() for net in networks for p in net.parameters()])
+    assert OnceCaptured.captured == {"t-ce": 2, "deca": 2, "deca-p": 3}.get(method, 1)  # of each stage and turn
     assert len(ended[0]) >= 2 * runs
     for plain, captured in zip(*ended, strict=True):  # a rate in a tensor is a rounded one
         assert torch.allclose(plain, captured, rtol=1e-3, atol=1e-5)

@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from accord.experiments.labels import LabelComparison
 
 from accord import Classifier
 from accord.errors import AccordError, DataError
-from accord.estimators import fit_together, fitting
-from accord.estimators.fitting import can_stack
+from accord.estimators import classifier, fit_together, fitting
+from accord.estimators.base import Cache
+from accord.estimators.fitting import stack_key
+from accord.experiments.study import Study
+from accord.methods import method_of
+from accord.tasks.labels import LabelTask
 
 QUICK: dict[str, Any] = {"model": "mlp", "epochs": 6, "batch_size": 50, "device": "cpu"}
 VARIED: list[dict[str, Any]] = [
@@ -30,7 +33,11 @@ def examples(shape: tuple[int, ...] = (7,)) -> tuple[np.ndarray, np.ndarray]:
 
 
 def classifiers(device: str = "cpu", **more: Any) -> list[Classifier]:
-    return [Classifier(**{**QUICK, "device": device, **one, **more}) for one in VARIED]
+    """They differ in what may differ between runs of their method."""
+    kind = method_of(more["method"], "labels")
+    may = {"seed", "learning_rate", "weight_decay", *kind.may_differ}
+    each = [{name: value for name, value in one.items() if name in may} for one in VARIED]
+    return [Classifier(**{**QUICK, "device": device, **one, **more}) for one in each]
 
 
 def weights(clf: Classifier) -> torch.Tensor:
@@ -43,6 +50,19 @@ def noisy(labels: np.ndarray, seed: int) -> np.ndarray:
     return np.where(rng.random(len(labels)) < 0.3, rng.integers(0, 3, len(labels)), labels)
 
 
+def sources(X: Any, labels: Any, clean: list[Any] | None = None, **more: Any) -> list[dict[str, Any]]:
+    """What each run is fitted to; ``X`` may be one of each run."""
+    each = X if isinstance(X, list) else [X] * len(labels)
+    clean = clean or [None] * len(labels)
+    return [{"X": x, "y": y, "clean": few, **more} for x, y, few in zip(each, labels, clean, strict=True)]
+
+
+def groups(made: list[Classifier], each: list[dict[str, Any]]) -> list[list[int]]:
+    """Who would be trained together."""
+    cpu = torch.device("cpu")
+    return fitting._Party(made, each, [None] * len(made), cpu, Cache(), None, True).stacks()
+
+
 def trusted(X: np.ndarray, y: np.ndarray, method: str) -> list[Any]:
     """Clean examples of each run, for the method that asks for some."""
     return [(X[k::7][:13], y[k::7][:13]) if method == "mw-net" else None for k in range(3)]
@@ -50,23 +70,26 @@ def trusted(X: np.ndarray, y: np.ndarray, method: str) -> list[Any]:
 
 @pytest.mark.parametrize("method", ["normal", "ensemble", "itlm", "mw-net", "deca", "deca-p"])
 @pytest.mark.parametrize("more", [{}, {"optimiser": "adam", "expectation": "full", "patience": 1}])
-def test_a_classifier_in_a_stack_is_the_one_alone(method: str, more: dict[str, Any]) -> None:
+def test_a_classifier_in_a_stack_is_the_one_alone(
+    method: str, more: dict[str, Any], phases_seen: list[tuple[str, int]]
+) -> None:
     X, y = examples()
     labels, clean = [noisy(y, seed) for seed in range(3)], trusted(X, y, method)
     stacked = classifiers(method=method, **more)
     if "optimiser" in more:
         stacked = [clf.set_params(learning_rate=0.003) for clf in stacked]
-    assert can_stack(stacked, False)
-    fit_together(stacked, [X] * 3, labels, clean=clean, watch=(X, y))
+    fit_together(stacked, sources(X, labels, clean, eval_set=(X, y)))
+    phases = 2 if method in ("ensemble", "deca-p") else 1
+    assert [runs for _, runs in phases_seen] == [3] * phases
     for clf, own, few in zip(stacked, labels, clean, strict=True):
-        alone = Classifier(**clf.get_params()).fit(X, own, clean=few, watch=(X, y))
+        alone = Classifier(**clf.get_params()).fit(X, own, clean=few, eval_set=(X, y))
         assert [(r["phase"], r["epoch"], r["is_best"]) for r in clf.history_] == [
             (r["phase"], r["epoch"], r["is_best"]) for r in alone.history_
         ]
         for ours, theirs in zip(clf.history_, alone.history_, strict=True):
             assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
-            assert ours["watched"]["accuracy"] == pytest.approx(theirs["watched"]["accuracy"], abs=0.01)
-        together = [one.history_[-1].get("watched_together") for one in (clf, alone)]
+            assert ours["eval_set"]["accuracy"] == pytest.approx(theirs["eval_set"]["accuracy"], abs=0.01)
+        together = [one.history_[-1].get("eval_set_together") for one in (clf, alone)]
         assert together == ([pytest.approx(together[1], abs=0.01)] * 2 if method == "ensemble" else [None, None])
         assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=1e-4)
         assert np.allclose(clf.predict_proba(X), alone.predict_proba(X), atol=1e-3)
@@ -75,18 +98,18 @@ def test_a_classifier_in_a_stack_is_the_one_alone(method: str, more: dict[str, A
 
 def test_small_images_are_stacked_too() -> None:
     X, y = examples((4, 5, 2))
-    stacked = fit_together(classifiers(method="deca-p"), [X] * 3, [y] * 3)
+    stacked = fit_together(classifiers(method="deca-p"), sources(X, [y] * 3))
     for clf, one in zip(stacked, classifiers(method="deca-p"), strict=True):
         assert torch.allclose(weights(clf), weights(one.fit(X, y)), rtol=1e-2, atol=1e-4)
 
 
-def test_runs_with_inputs_of_their_own_are_stacked() -> None:
+def test_runs_with_inputs_of_their_own_are_stacked(phases_seen: list[tuple[str, int]]) -> None:
     X, y = examples()
     made = classifiers(method="mw-net", weight_rate=0.01)
     others = [np.roll(X, k, 0) + np.float32(k) for k in range(3)]
     labels, clean = [noisy(np.roll(y, k), k) for k in range(3)], trusted(X, y, "mw-net")
-    assert fitting._stacks_among(made, others, labels) == [[0, 1, 2]]
-    fit_together(made, others, labels, clean=clean)
+    fit_together(made, sources(others, labels, clean))
+    assert phases_seen == [("training", 3)]
     for clf, own, given, few in zip(made, others, labels, clean, strict=True):
         alone = Classifier(**clf.get_params()).fit(own, given, clean=few)
         assert torch.allclose(weights(clf), weights(alone), rtol=1e-2, atol=1e-4)
@@ -102,7 +125,7 @@ def test_a_prior_is_shared_by_those_with_the_same_labels(
     labels = [noisy(y, 0), noisy(y, 0), noisy(y, 1), noisy(y, 0)]
     each: list[dict[str, Any]] = [{"c1": 1.0}, {"c1": 50.0}, {"c1": 50.0}, {"c2": 10.0}]
     made = [Classifier(**QUICK | one, method="deca-p") for one in each]
-    fit_together(made, [X] * 4, labels)
+    fit_together(made, sources(X, labels))
     assert phases_seen == [("prior", 2), ("denoising", 4)]
     assert set(asked_together) == {2}
     for clf, own in zip(made, labels, strict=True):
@@ -117,37 +140,49 @@ def test_inputs_of_their_own_are_not_laid_end_to_end_without_room(
     X, y = examples()
     others = [X, X.copy(), X.copy()]
     with monkeypatch.context() as scant:
-        scant.setattr(fitting, "at_once", lambda *_: 16)
-        scant.setattr(fitting, "free_memory", lambda _: 4 * X.nbytes)
-        apart = fit_together(classifiers(method="normal"), others, [y] * 3)
-    assert not phases_seen
+        scant.setattr(classifier, "free_memory", lambda _: 4 * X.nbytes)
+        apart = fit_together(classifiers(method="normal"), sources(others, [y] * 3))
+    assert phases_seen == [("training", 1)] * 3
     for clf, one in zip(apart, classifiers(method="normal"), strict=True):
         assert torch.equal(weights(clf), weights(one.fit(X, y)))
 
 
-def test_those_that_are_alike_are_stacked_among_others() -> None:
+def test_those_that_are_alike_are_stacked_among_others(phases_seen: list[tuple[str, int]]) -> None:
     X, y = examples()
     kinds = ["normal", "itlm", "normal", "mw-net", "itlm"]
     made = [Classifier(**QUICK, method=m, seed=k) for k, m in enumerate(kinds)]
-    assert fitting._stacks_among(made, [X] * 5, [y] * 5) == [[0, 2], [1, 4], [3]]
-    assert fitting._stacks_among(made, [X, X, X.copy(), X, X[1:]], [y] * 5) == [[0, 2], [1], [3], [4]]
-    many = [Classifier(**QUICK, seed=k) for k in range(20)]
-    assert [len(part) for part in fitting._stacks_among(many, [X] * 20, [y] * 20)] == [10, 10]
-    done: list[int] = []
     clean = [(X[:9], y[:9]) if method == "mw-net" else None for method in kinds]
-    fit_together(made, [X] * 5, [y] * 5, clean=clean, fitted=done.append)
+    each = sources(X, [y] * 5, clean)
+    assert groups(made, each) == [[0, 2], [1, 4], [3]]
+    many = [Classifier(**QUICK, seed=k) for k in range(20)]
+    assert [len(part) for part in groups(many, sources(X, [y] * 20))] == [10, 10]
+    done: list[int] = []
+    fit_together(made, each, fitted=done.append)
     assert sorted(done) == [0, 1, 2, 3, 4]
+    assert sorted(phases_seen) == [("training", 1), ("training", 2), ("training", 2)]
     alone = Classifier(**QUICK, method="itlm", seed=4).fit(X, y)
     assert torch.allclose(weights(made[4]), weights(alone), rtol=1e-2, atol=1e-4)
 
 
-def test_what_is_not_stacked() -> None:
-    assert not can_stack([Classifier(model="convnet", seed=s) for s in (0, 1)], True)
-    assert not can_stack([Classifier(method="itlm", keep_share=s) for s in (0.5, 0.6)], False)
-    assert not can_stack([Classifier(model="resnet32", device="cpu", seed=s) for s in (0, 1)], True)
-    assert not can_stack([Classifier(epochs=e) for e in (2, 3)], False)
-    assert not can_stack([Classifier(c1=(1.0, 2.0, 3.0), seed=s) for s in (0, 1)], False)
-    assert can_stack([Classifier(seed=s) for s in (0, 1)], False)
+def test_those_with_fewer_examples_are_trained_alone(phases_seen: list[tuple[str, int]]) -> None:
+    X, y = examples()
+    pair = fit_together(classifiers(method="normal")[:2], sources([X, X[1:]], [y, y[1:]]))
+    assert phases_seen == [("training", 1)] * 2
+    alone = classifiers(method="normal")[1].fit(X[1:], y[1:])
+    assert torch.equal(weights(pair[1]), weights(alone))  # pyright: ignore[reportArgumentType]
+
+
+def test_what_may_be_one_stack() -> None:
+    def key(**settings: Any) -> str | None:
+        return stack_key(Classifier(**settings))
+
+    assert key(model="convnet") is None
+    assert key(model="resnet32") is None
+    assert key(compile=True) is None
+    assert key(c1=(1.0, 2.0, 3.0)) is None
+    assert key(method="itlm", keep_share=0.5) != key(method="itlm", keep_share=0.6)
+    assert key(epochs=2) != key(epochs=3)
+    assert key(seed=0, c1=3.0, learning_rate=0.2) == key(seed=1, weight_decay=0.1, alpha=0.5)
 
 
 def test_a_run_that_diverges_leaves_the_others_alone() -> None:
@@ -156,7 +191,7 @@ def test_a_run_that_diverges_leaves_the_others_alone() -> None:
     done: list[int] = []
     large = X * 1e3
     with pytest.raises(AccordError, match="diverged"):
-        fit_together(pair, [large, large], [y, y], fitted=done.append)
+        fit_together(pair, sources(large, [y, y]), fitted=done.append)
     assert done == [0]
     alone = Classifier(**QUICK, method="normal", clip=None, learning_rate=0.05).fit(X * 1e3, y)
     assert torch.allclose(weights(pair[0]), weights(alone), rtol=1e-2, atol=1e-4)
@@ -164,7 +199,7 @@ def test_a_run_that_diverges_leaves_the_others_alone() -> None:
 
 def test_what_cannot_be_kept_does_not_take_the_others_with_it() -> None:
     X, y = examples()
-    kept: list[int] = []
+    same, kept = {"X": X, "y": y}, list[int]()
     errors: dict[int, AccordError] = {}
 
     def keep(k: int) -> None:
@@ -172,16 +207,16 @@ def test_what_cannot_be_kept_does_not_take_the_others_with_it() -> None:
             raise DataError("This one cannot be kept.")
         kept.append(k)
 
-    fit_together(classifiers(method="normal"), [X] * 3, [y] * 3, fitted=keep, failed=errors.__setitem__)
+    fit_together(classifiers(method="normal"), same, fitted=keep, failed=errors.__setitem__)
     assert kept == [1, 2]
     assert list(errors) == [0]
     with pytest.raises(DataError, match="cannot be kept"):
-        fit_together(classifiers(method="normal"), [X] * 3, [y] * 3, fitted=keep)
+        fit_together(classifiers(method="normal"), same, fitted=keep)
 
 
 def test_a_diverging_trial_is_a_failed_one() -> None:
     X, y = examples()
-    study = LabelComparison(X * 1e3, y, ["normal"], models=["mlp"], settings=QUICK | {"clip": None}, noise=0.1)
+    study = Study(LabelTask(X * 1e3, y, noise=0.1), ["normal"], ["mlp"], settings=QUICK | {"clip": None})
     settings = [study.settings_of("mlp", "normal", 0) | {"learning_rate": rate} for rate in (0.05, 10.0)]
     values = study.validate(settings, "normal", [None] * 2)
     assert np.isfinite(values[0])
@@ -190,7 +225,7 @@ def test_a_diverging_trial_is_a_failed_one() -> None:
 
 def test_a_search_trains_its_trials_together() -> None:
     X, y = examples()
-    study = LabelComparison(X, y, ["deca-p"], models=["mlp"], settings=QUICK | {"epochs": 2}, noise=0.2)
+    study = Study(LabelTask(X, y, noise=0.2), ["deca-p"], ["mlp"], settings=QUICK | {"epochs": 2})
     assert study.validated_at_once() > 1
     settings = [study.settings_of("mlp", "deca-p", 0) | {"c1": c1} for c1 in (1.0, 10.0, 50.0)]
     together = study.validate(settings, "deca-p", [None] * 3)
@@ -200,26 +235,26 @@ def test_a_search_trains_its_trials_together() -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("method", ["normal", "mw-net", "deca-p"])
-def test_a_recorded_stack_is_the_classifier_alone_and_the_same_bytes_twice(method: str) -> None:
+def test_a_captured_stack_is_the_classifier_alone_and_the_same_bytes_twice(method: str) -> None:
     X, y = examples()
     more, clean = {"method": method, "precision": "float32"}, trusted(X, y, method)
-    first, again = (fit_together(classifiers("cuda", **more), [X] * 3, [y] * 3, clean=clean) for _ in range(2))
-    for clf, twin, alone, few in zip(first, again, classifiers("cuda", **more), clean, strict=True):
-        assert torch.equal(weights(clf), weights(twin))
+    first, again = (fit_together(classifiers("cuda", **more), sources(X, [y] * 3, clean)) for _ in range(2))
+    for clf, other, alone, few in zip(first, again, classifiers("cuda", **more), clean, strict=True):
+        assert torch.equal(weights(clf), weights(other))
         assert torch.allclose(weights(clf), weights(alone.fit(X, y, clean=few)), rtol=1e-2, atol=1e-3)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("method", ["itlm", "mw-net", "deca-p"])
-def test_a_stack_that_is_recorded_again_without_those_who_left_gives_the_same_bytes_twice(method: str) -> None:
+def test_a_stack_that_is_captured_again_without_those_who_left_gives_the_same_bytes_twice(method: str) -> None:
     X, y = examples()
     labels, clean = [noisy(y, seed) for seed in range(3)], trusted(X, y, method)
     more = QUICK | {"method": method, "patience": 3, "epochs": 20, "device": "cuda"}
     rates = [1e-6, 1e-3, 1e-3]  # the first learns nothing, and leaves before the others do
     first, again = (
-        fit_together([Classifier(**more, learning_rate=r) for r in rates], [X] * 3, labels, clean=clean)
+        fit_together([Classifier(**more, learning_rate=r) for r in rates], sources(X, labels, clean))
         for _ in range(2)
     )
     assert len({len(clf.history_) for clf in first}) > 1
-    for clf, twin in zip(first, again, strict=True):
-        assert torch.equal(weights(clf), weights(twin))
+    for clf, other in zip(first, again, strict=True):
+        assert torch.equal(weights(clf), weights(other))

@@ -1,1 +1,1 @@
-"""Batches of one task for R ≥ 1 runs: examples on the device, and what networks say of them."""
+"""Batches of one task for R ≥ 1 runs: examples on the device, and the networks' logits for them."""

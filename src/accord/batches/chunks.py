@@ -34,16 +34,13 @@ class Chunk(Generic[B]):
 
     @staticmethod
     def joined(chunks: Sequence[Chunk[B]]) -> Chunk[B]:
-        """The batches of all their runs, next to one another."""
+        """The batches of all their runs, next to one another: columns (batches, …, R, examples)."""
         first = chunks[0]
-        columns = {
-            name: torch.cat([chunk.columns[name] for chunk in chunks], first.example_dims.get(name, 1))
-            for name in first.columns
-        }  # the runs' dimension: in a chunk it is where a batch, which has one less, counts its examples
+        columns = {name: torch.cat([chunk.columns[name] for chunk in chunks], -2) for name in first.columns}
         return Chunk(columns, first._make, first.batch_size, example_dims=first.example_dims)
 
     def fill(self, other: Chunk[Any]) -> None:
-        """Take over the batches of another chunk that has as many or fewer."""
+        """Copy the batches of another chunk that has as many or fewer."""
         self.filled, self.last = other.filled, other.last
         for name, buffer in self.columns.items():
             buffer[: self.filled].copy_(other.columns[name][: self.filled])

@@ -60,7 +60,7 @@ class ClickBatch:
         return torch.empty(0) if self.inside is None else self.inside.sum(1, keepdim=True)
 
     def mean(self, losses: Tensor) -> Tensor:
-        """The loss of each run, (R,): mean over its clicks plus mean over its non-clicks, of which are as many."""
+        """The loss of each run, (R,): mean over its clicks plus mean over its non-clicks, which are as many."""
         if self.inside is None:
             return losses.sum((0, 2)) / len(self)
         return torch.where(self.inside, losses, 0.0).sum((0, 2)) / self._counts.squeeze(1)
@@ -98,7 +98,7 @@ class ClickBatch:
 
     @torch.no_grad()
     def frozen_logits(self, network: nn.Module) -> Tensor:
-        """The logits of a network that does not learn; where runs share members, each member is asked once."""
+        """The logits of a network that does not learn; where runs share members, each member computes them once."""
         shared = as_stack(network).shared
         if shared is None:
             return self.logits(network)
@@ -137,7 +137,7 @@ class ClickFeed:
     def epoch(
         self, generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
     ) -> Iterator[ClickBatch]:
-        """Every click once in random order, each with a fresh non-click; users without one are left out."""
+        """Every click once in random order, each with a new non-click; users without a non-click are left out."""
         if self.by_rows and len(self.each) == 1 and not self.capturing:
             yield from RowCuts.of(self.each[0], self.batch_size).epoch(generators[0], negatives, self._labels)
             return

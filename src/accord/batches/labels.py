@@ -22,10 +22,10 @@ from accord.data.augmentation import Augmentation, Draws
 from accord.models.stack import as_stack
 
 CHUNK_BYTES, CHUNK_BATCHES = 1 << 26, 64
-"""At most this much is prepared at a time."""
+"""At most so many bytes and batches are prepared at a time."""
 SCALING_BLOCK = 1 << 20
 SAME = 1e-7
-"""Numbers that differ by less than this share of themselves are one in float32."""
+"""Numbers that differ by less than this share of themselves are the same in float32."""
 BLOCK = 2048
 """Examples of a forward pass without gradients."""
 PIXELS = 1 << 23
@@ -55,7 +55,7 @@ class Scaling:
         mean = torch.stack([block.double().sum(0) for block in blocks]).sum(0) / count
         square = torch.stack([(block.double() - mean).square().sum(0) for block in blocks]).sum(0) / count
         std = square.sqrt()
-        # What changes less than the column's own numbers can be told apart does not change.
+        # A column that varies by less than its numbers' precision counts as constant.
         changes = (std > SAME * mean.abs()) & (std > torch.finfo(torch.float32).tiny)
         return Scaling(mean.float(), torch.where(changes, std, torch.ones_like(std)).float())
 
@@ -99,7 +99,7 @@ class LabelData:
     def measure(self, target: Any, which: Sequence[int], sets: Sequence[LabelData]) -> dict[str, Tensor]:
         """The share of given labels that these members of a stack predict, each on a set of its own."""
         own = dict(zip(which, sets, strict=True))
-        each = [own.get(k, sets[0]) for k in range(len(target))]  # those that stopped are asked about any
+        each = [own.get(k, sets[0]) for k in range(len(target))]  # a run that has stopped may have any set
         right = torch.zeros(len(target), device=self.device)
         for batch in LabelFeed(each).in_order():
             right += (batch.logits(target).argmax(2) == batch.labels).sum(1)
@@ -228,7 +228,7 @@ class LabelChunk:
         self._frozen[network][: self.filled].copy_(said)
 
     def _said(self, network: Any) -> Tensor:
-        """The logits of every member that is asked, (batches, members, B, classes)."""
+        """The logits of every member that answers, (batches, members, B, classes)."""
         shared = as_stack(network).shared
         rows, inputs = self.rows[: self.filled], self.inputs[: self.filled]
         if shared is not None:
@@ -358,7 +358,7 @@ class LabelFeed:
             yield self._plain(own)
 
     def at(self, step: int | Tensor, size: int) -> LabelBatch:
-        """Batches that walk round and round the rows of every run: the same for the same step."""
+        """Batches that walk round and round the rows of every run: the same step has the same batch."""
         if self._round is None:
             rows = torch.stack([data.rows for data in self.each])
             self._round = rows, self.labels_of(rows)
@@ -371,8 +371,8 @@ class LabelFeed:
         return LabelBatch(inputs, self.labels_of(rows) if labels is None else labels, rows, self.precision)
 
     def frozen_table(self, network: nn.Module) -> Tensor | None:
-        """What a network that does not learn says of every example as it is, asked once: (members, N, classes), by
-        row. None where examples never come twice alike, or where that is too much to keep."""
+        """The logits of a network that does not learn, for every example as it is, computed once: (members, N,
+        classes), by row. None where examples are augmented, or where that is too much to keep."""
         if self.each[0].augmentation is not None or not self._one_length():
             return None
         if network not in self._tables:

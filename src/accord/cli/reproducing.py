@@ -10,7 +10,7 @@ from accord.cli import ui
 from accord.cli.searching import show_standing, trial_callback
 from accord.errors import DataError
 from accord.estimators.run_folder import read_json
-from accord.experiments.tuning import Standing
+from accord.experiments.tuning import SearchProgress
 
 if TYPE_CHECKING:
     from accord.reproduction.running import Callbacks
@@ -110,7 +110,7 @@ def _callbacks(progress: ui.Bars, until: float | None) -> Callbacks:
             clear()
         return trainings.callback(f"{row}, seed {seed} ({number}/{of}): ")
 
-    def search(row: str, now: Standing) -> None:
+    def search(row: str, now: SearchProgress) -> None:
         if row not in tasks:
             clear()
             tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
@@ -121,5 +121,5 @@ def _callbacks(progress: ui.Bars, until: float | None) -> Callbacks:
         cell=cell,
         search=search,
         trial=trial_callback(progress),
-        go_on=lambda: until is None or time.monotonic() < until,
+        has_time=lambda: until is None or time.monotonic() < until,
     )

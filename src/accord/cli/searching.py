@@ -12,7 +12,16 @@ from accord.errors import DataError
 from accord.estimators.run_folder import REPORT, read_json
 from accord.experiments.budget import Budget
 from accord.experiments.study import CHECKPOINTS, Study
-from accord.experiments.tuning import FINDINGS, MakeCallback, Standing, Tuning, fit_line, plain, tune, tuned_study
+from accord.experiments.tuning import (
+    FINDINGS,
+    MakeCallback,
+    SearchProgress,
+    Tuning,
+    fit_line,
+    plain,
+    tune,
+    tuned_study,
+)
 from accord.report import write_search_report
 
 
@@ -25,7 +34,7 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
     with nothing_left(out, lambda: done[-1] > 0), ui.bar() as progress:
         whole = progress.add_task("search", total=tuning.trials, note="")
 
-        def standing(now: Standing) -> None:
+        def standing(now: SearchProgress) -> None:
             done.append(now.done)
             show_standing(progress, whole, now)
 
@@ -57,12 +66,12 @@ def _refuse_another_row(tuning: Tuning, out: Path) -> None:
         raise DataError(f"'{out}' holds the search of {found.get('method')}; choose another path.")
 
 
-def run_tuned(study: Study, budget: Budget, out: Path, told: Callable[[Standing], None]) -> Study:
+def run_tuned(study: Study, budget: Budget, out: Path, told: Callable[[SearchProgress], None]) -> Study:
     """Search for every row of a comparison with the same budget."""
     with ui.bar() as progress:
         tasks: dict[str, Any] = {}
 
-        def watch(row: str, now: Standing) -> None:
+        def watch(row: str, now: SearchProgress) -> None:
             told(now)
             if row not in tasks:
                 tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
@@ -71,7 +80,7 @@ def run_tuned(study: Study, budget: Budget, out: Path, told: Callable[[Standing]
         return tuned_study(study, out, budget, watch, trial_callback(progress))
 
 
-def show_standing(progress: Any, task: Any, now: Standing) -> None:
+def show_standing(progress: Any, task: Any, now: SearchProgress) -> None:
     best = "" if now.best is None else f"  best {now.best:.4f}"
     progress.update(task, completed=now.done, total=now.trials, note=f"trial {now.done}/{now.trials}{best}")
 

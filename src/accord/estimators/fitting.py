@@ -63,8 +63,11 @@ def fit_together(
 
     def ended(k: int, error: AccordError | None) -> None:
         if error is None:
-            fitted(k)
-        else:
+            try:
+                fitted(k)
+            except AccordError as reason:  # what cannot be kept does not take the others with it
+                error = reason
+        if error is not None:
             errors[k] = error
 
     alone = []

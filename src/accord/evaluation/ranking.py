@@ -174,7 +174,7 @@ class _Positions:
         own = scores.view(-1).index_select(0, rows * n_items + items)
         best = top.index_select(0, rows)
         above = (~(best <= own[:, None])).sum(1)  # what is no number stands before all others
-        # Ties inside the top are all in `top`; those with its last score may go on below it.
+        # Ties inside the top are all in `top`; items with its last score may also be below it.
         at_last = (top == last[:, None]).sum(1)
         goes_on = (further == last[:, None]).any(1).nonzero().squeeze(1)
         if len(goes_on):

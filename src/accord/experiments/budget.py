@@ -36,13 +36,13 @@ class Budget:
 
     def words(self, whose: str = "each row") -> str:
         how = "in two rounds" if self.sampler == ROUNDS else f"{self.sampler} search"
-        place = f" at {self.where}" if self.where else ""
-        return f"{self.trials} trials of {self.seeds} seed(s) for {whose}, {how}{place}"
+        at = f" at {self.where}" if self.where else ""
+        return f"{self.trials} trials of {self.seeds} seed(s) for {whose}, {how}{at}"
 
     def words_of(self, space: Space) -> str:
         own = self.of(space)
         return self.words() if own is self else own.words("this row")
 
-    def is_told(self, words: str, space: Space) -> bool:
-        """Whether a row whose cells say so was searched like this, wherever it was."""
+    def matches(self, words: str, space: Space) -> bool:
+        """Whether cells that say these words come from such a search, in whichever part it was made."""
         return words.startswith(replace(self, where="").words_of(space))

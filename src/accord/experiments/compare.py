@@ -18,10 +18,10 @@ from accord.experiments.study import CHECKPOINTS, NO_SEARCH, Cell, Job, Study
 from accord.training import Callback, Checkpoints
 
 SUMMARY = "compare.json"
-"""Where a comparison's means and p-values are written down."""
+"""Where a comparison's means and p-values are saved."""
 _Rows = dict[tuple[str, str], dict[str, Any]]
 Start = Callable[[str, int, int, int], Callback | None]
-"""Told (row, seed, number, of) when a cell begins; gives the callback of its training."""
+"""Called with (row, seed, number, of) when a cell begins; gives the callback of its training."""
 
 
 Wanted = Callable[[str, str], bool]
@@ -35,12 +35,14 @@ def every_row(model: str, method: str) -> bool:
 def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, Any]:
     """Run every cell that is not done yet and summarise."""
     (results,) = run_cells([(study, out)], start)
-    return written(study, out, results)
+    return write_summary(study, out, results)
 
 
-def written(study: Study, out: Path, results: list[dict[str, Any]], beside: Path | None = None) -> dict[str, Any]:
-    """The summary of the cells that are done, tested and written down."""
-    paths = [folder / SUMMARY for folder in (out, beside) if folder is not None]
+def write_summary(
+    study: Study, out: Path, results: list[dict[str, Any]], reuse: Path | None = None
+) -> dict[str, Any]:
+    """Summarise the cells that are done, with p-values, and save the summary."""
+    paths = [folder / SUMMARY for folder in (out, reuse) if folder is not None]
     before = [read_json(path) for path in paths if path.is_file()] if study.tested() else []
     summary = full_summary(study, CellFiles(out), results, before)
     write_json(out / SUMMARY, summary)
@@ -61,41 +63,41 @@ def full_summary(
 def run_cells(
     studies: Sequence[tuple[Study, Path]],
     start: Start | None = None,
-    go_on: Callable[[], bool] = lambda: True,
+    has_time: Callable[[], bool] = lambda: True,
     wanted: Wanted = every_row,
-    beside: Sequence[Path | None] = (),
+    reuse: Sequence[Path | None] = (),
     stores: Callable[[Path], CellStore] = CellFiles,
 ) -> list[list[dict[str, Any]]]:
     """Run every cell that is wanted and not done yet; the results of all of each study's that are done by now.
 
-    No further cell is begun once ``go_on`` says no. Cells that the folders ``beside`` hold already are taken over.
-    ``stores`` says how the cells of a folder are kept.
+    No further cell is begun once ``has_time`` says no. Finished cells of the folders ``reuse`` are copied.
+    ``stores`` makes the store of a folder.
     """
     results: list[dict[Cell, dict[str, Any] | None]] = []
     todo: list[Job] = []
     kept: dict[int, CellStore] = {}
-    for (study, out), other in zip(studies, beside or [None] * len(studies), strict=True):
+    for (study, out), other in zip(studies, reuse or [None] * len(studies), strict=True):
         study.check()
         store, source = stores(out), None if other is None else stores(other)
         store.folder.mkdir(parents=True, exist_ok=True)
         kept[id(study)] = store
         cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
         results.append(
-            {cell: _found_again(study, cell, store) or _taken_over(study, cell, store, source) for cell in cells}
+            {cell: _finished(study, cell, store) or _copied(study, cell, store, source) for cell in cells}
         )
         left = [cell for cell, done in results[-1].items() if done is None and wanted(cell.model, cell.method)]
         todo += [Job(study, cell, store.folder) for cell in left if study.ready(cell)]
-    places = {id(study): own for (study, _), own in zip(studies, results, strict=True)}
+    own_results = {id(study): own for (study, _), own in zip(studies, results, strict=True)}
 
     def keep(job: Job, result: dict[str, Any]) -> None:
-        places[id(job.study)][job.cell] = _keep(job.study, job.cell, result, kept[id(job.study)])
+        own_results[id(job.study)][job.cell] = _keep(job.study, job.cell, result, kept[id(job.study)])
 
     def callback(job: Job) -> Callback | None:
-        cells = list(places[id(job.study)])
+        cells = list(own_results[id(job.study)])
         return start(job.cell.row, job.cell.seed, cells.index(job.cell) + 1, len(cells)) if start else None
 
     for group in todo[0].study.groups(todo) if todo else []:
-        if not go_on():
+        if not has_time():
             break
         checkpoints = Checkpoints(studies[0][1] / CHECKPOINTS)
         group[0].study.run(group, [callback(job) for job in group], keep, checkpoints)
@@ -110,15 +112,15 @@ def _done(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
     return result if result is not None and result.get("identity") == study.identity(cell) else None
 
 
-def _found_again(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
-    """A finished cell; where another search has found its settings since, it says so."""
+def _finished(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
+    """A finished cell; its words about the search are renewed where another search found the same settings."""
     result = _done(study, cell, store)
-    if result is None or study.is_searched_so(cell.method, str(result.get("search_budget", ""))):
+    if result is None or study.same_search(cell.method, str(result.get("search_budget", ""))):
         return result
     return _keep(study, cell, result, store)
 
 
-def _taken_over(study: Study, cell: Cell, store: CellStore, other: CellStore | None) -> dict[str, Any] | None:
+def _copied(study: Study, cell: Cell, store: CellStore, other: CellStore | None) -> dict[str, Any] | None:
     """The same cell of another study."""
     result = None if other is None else _done(study, cell, other)
     if result is not None:
@@ -181,7 +183,7 @@ def _add_significance(
     """p-value of each row's difference from normal of the same model, Holm-corrected over the table.
 
     Where metrics of each user or example are no longer at hand, the p-value of a summary made ``before``, of this
-    study or of one whose cells were taken over, stays for rows that have not changed; others are compared over
+    study or of one whose cells were copied, stays for rows that have not changed; others are compared over
     their seeds.
     """
 

@@ -86,7 +86,7 @@ class Study:
         return self.task.protocol
 
     def rows(self) -> list[tuple[str, str]]:
-        """(model, method) of every row; a method that needs no model stands once."""
+        """(model, method) of every row; a method that needs no model is listed once."""
         alone = [m for m in self.methods if self.task.knows(m) and not METHODS.find(m).needs_model]
         return [("", m) for m in alone] + [
             (model, m) for model in self.models for m in self.methods if m not in alone
@@ -114,9 +114,9 @@ class Study:
         """How the settings of a method's rows were found."""
         return NO_SEARCH if self.budget is None else self.budget.words_of(self.searched(method))
 
-    def is_searched_so(self, method: str, words: str) -> bool:
-        """Whether a cell that says so tells how the settings of its method's rows are found here."""
-        return words == NO_SEARCH if self.budget is None else self.budget.is_told(words, self.searched(method))
+    def same_search(self, method: str, words: str) -> bool:
+        """Whether these words of a cell describe the search of its method's rows here."""
+        return words == NO_SEARCH if self.budget is None else self.budget.matches(words, self.searched(method))
 
     def trained(self, method: str) -> str:
         """The method by which a row is trained."""

@@ -1,7 +1,7 @@
 """The trials of a search: an Optuna study that survives kills and is shared by processes and machines.
 
 Grid and random searches are plans made beforehand; a trial's settings are those at its plan index. Who asks for a
-trial writes it down as running, with its index and the process, in one transaction. Where two processes did so for
+trial records it as running, with its index and the process, in one transaction. Where two processes did so for
 one index, the earlier trial keeps it. While a trial runs, its process sends heartbeats to the database. A trial
 whose process is gone fails, and its index can be asked for again.
 
@@ -107,7 +107,7 @@ class Trials:
     def left(self) -> list[int]:
         """Indices of the plan that are neither done nor worked on."""
         self._fail_dead()
-        taken = {t.user_attrs[INDEX] for t in self._standing()}
+        taken = {t.user_attrs[INDEX] for t in self._taken()}
         return [k for k in range(self.count) if k not in taken]
 
     def _ask(self, index: int) -> Asked | None:
@@ -121,7 +121,7 @@ class Trials:
         )
         trial_id = self._storage.create_new_trial(self.study._study_id, template)
         self._own.add(trial_id)
-        first = min((t._trial_id for t in self._standing() if t.user_attrs[INDEX] == index), default=None)
+        first = min((t._trial_id for t in self._taken() if t.user_attrs[INDEX] == index), default=None)
         if first == trial_id:
             with suppress(optuna.exceptions.UpdateFinishedTrialError):
                 return Asked(trial_id, index, settings if self.plan else self._suggest(trial_id, index))
@@ -135,7 +135,7 @@ class Trials:
         trial = self.optuna.trial.Trial(self.study, trial_id)
         return {name: trial.suggest_categorical(name, values) for name, values in self.space.items()}
 
-    def _standing(self) -> list[Any]:
+    def _taken(self) -> list[Any]:
         """Trials that are done or being worked on; one that cannot be trained is done."""
         state = self.optuna.trial.TrialState
         return [
@@ -169,8 +169,8 @@ class Trials:
         """Optuna fails those whose heartbeat has stopped.
 
         Those of this machine need not wait for that: a search that is killed and started again begins with the
-        trials it was at, as one stack, and goes on from their checkpoint. Optuna never fails a trial without any
-        heartbeat, as of a process killed too early to send one: who first sees it sends one in its place.
+        trials it was at, as one stack, and resumes from their checkpoint. Optuna never fails a trial without any
+        heartbeat, as of a process killed too early to send one: the first process that sees it sends one for it.
         """
         for t in self.study.get_trials(deepcopy=False, states=(self.optuna.trial.TrialState.RUNNING,)):
             if _has_ended(t.user_attrs.get(PROCESS, ""), self.process):
@@ -221,9 +221,9 @@ class Trials:
 
     def complete(self) -> bool:
         """Whether every trial of the plan is done."""
-        standing = self._standing()
-        running = any(t.state == self.optuna.trial.TrialState.RUNNING for t in standing)
-        return not running and len({t.user_attrs[INDEX] for t in standing}) >= self.count
+        taken = self._taken()
+        running = any(t.state == self.optuna.trial.TrialState.RUNNING for t in taken)
+        return not running and len({t.user_attrs[INDEX] for t in taken}) >= self.count
 
     def close(self) -> None:
         """Let go of the database. Trials that are not done, as work was interrupted, can be asked for again."""

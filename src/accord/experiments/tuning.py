@@ -55,9 +55,9 @@ class Tuning:
         return dict(self.space) if self.alone else narrowed(self.study.searched(self.row[1]), self.space)
 
     def identity(self) -> str:
-        """What a search that goes on must share with the one that began."""
+        """What must stay the same for a search to be resumed."""
         first = self.study.identity(Cell(*self.row, 0))
-        own = [self.seeds, self.sampler, self.seed]  # more trials go on with the same search
+        own = [self.seeds, self.sampler, self.seed]  # without the number of trials, which may grow
         return json.dumps([first, own, self.whole_space()], default=str)
 
     def settings_of(self, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -74,8 +74,8 @@ class Tuning:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """Where a search stands, for whoever watches."""
+class SearchProgress:
+    """How far a search is."""
 
     done: int
     trials: int
@@ -89,18 +89,18 @@ COMMON, OWN = "common", "own"
 """Folders of the two rounds."""
 SHARED = 4
 """Where others may work on a search, one process asks for at most this part of what is left."""
-Watch = Callable[[Standing], None]
+OnProgress = Callable[[SearchProgress], None]
 MakeCallback = Callable[[int, int], Callback | None]
-"""Told (trial, seed) when a training begins; gives the callback it reports to."""
+"""Called with (trial, seed) when a training begins; gives its callback."""
 
 
 def tune(
     tuning: Tuning,
     out: Path,
-    watch: Watch = lambda standing: None,
+    on_progress: OnProgress = lambda progress: None,
     callback: MakeCallback = lambda trial, seed: None,
 ) -> dict[str, Any]:
-    """Run the trials that are left and write down what was found."""
+    """Run the trials that are left and save what was found."""
     tuning.check()
     out.mkdir(parents=True, exist_ok=True)
     trials = Trials(
@@ -114,7 +114,7 @@ def tune(
     )
     together = max(1, tuning.study.validated_at_once() // tuning.seeds)
     with closing(trials), trials.heartbeats():
-        _show(trials, watch)
+        _show(trials, on_progress)
         while not trials.complete():
             share = -(-len(trials.left()) // SHARED) if tuning.storage else together
             asked = trials.ask(min(together, max(1, share)))
@@ -124,7 +124,7 @@ def tune(
             checkpoints = Checkpoints(out / CHECKPOINTS)
             _work(tuning, trials, asked, callback, checkpoints)
             checkpoints.forget()
-            _show(trials, watch)
+            _show(trials, on_progress)
         rows = trials.finished()
         if not rows:
             raise DataError(f"No trial of the search could be trained: {trials.first_reason()}")
@@ -133,11 +133,11 @@ def tune(
     return found
 
 
-def _show(trials: Trials, watch: Watch) -> None:
+def _show(trials: Trials, on_progress: OnProgress) -> None:
     rows = trials.finished()
     best = max(rows, key=lambda row: row["value"], default=None)
     value, settings = (None, {}) if best is None else (best["value"], best["settings"])
-    watch(Standing(len(rows), trials.count, value, settings))
+    on_progress(SearchProgress(len(rows), trials.count, value, settings))
 
 
 def _work(
@@ -171,24 +171,24 @@ def tuned_study(
     study: Study,
     out: Path,
     budget: Budget,
-    watch: Callable[[str, Standing], None],
+    on_progress: Callable[[str, SearchProgress], None],
     callback: MakeCallback,
-    go_on: Callable[[], bool] = lambda: True,
+    has_time: Callable[[], bool] = lambda: True,
     after: Callable[[Study], Any] = lambda study: None,
     wanted: Wanted = every_row,
-    beside: Path | None = None,
+    reuse: Path | None = None,
     stores: Callable[[Path], CellStore] = CellFiles,
 ) -> Study:
     """A comparison whose every row has been searched with the same budget; rows that learn nothing are not.
 
-    A row with few settings spends it on more seeds.
+    A row with few settings tries each with more seeds.
 
-    Once ``go_on`` says no, rows that are not searched yet leave the comparison, and so do those that are not wanted
+    Once ``has_time`` says no, rows that are not searched yet leave the comparison. So do rows that are not wanted
     and that no wanted one takes its settings from. After each row ``after`` is given the comparison of the rows
-    found so far. Searches that the folder ``beside`` holds already are taken over, and a row's finished cells stand
-    for a search that is no longer at hand; ``stores`` says how the cells of a folder are kept.
+    found so far. Finished searches of the folder ``reuse`` are copied. Where a search is no longer at hand, the
+    settings of a finished cell of its row are used. ``stores`` makes the store of a folder.
     """
-    done = [stores(place) for place in (out, beside) if place is not None]
+    done = [stores(folder) for folder in (out, reuse) if folder is not None]
     needed = {
         name for model, method in study.rows() if wanted(model, method) for name in study.found_for(model, method)
     }
@@ -203,15 +203,15 @@ def tuned_study(
         where = Path(TUNE, name.replace(" ", "-"), *([] if own is budget else [f"{own.seeds}-seeds"]))
         path = out / where
         earlier = _searched(one, method, own, path, _read_findings)
-        if earlier is None and beside is not None:
-            earlier = _searched(one, method, own, beside / where, _read_findings)
+        if earlier is None and reuse is not None:
+            earlier = _searched(one, method, own, reuse / where, _read_findings)
             if earlier is not None:
-                _copy_findings(beside / where, path)
+                _copy_findings(reuse / where, path)
         if earlier is None:
             earlier = _found_by_cells(one, Cell(model, method, 0), budget, done)
         if earlier is not None:
             found[name] = earlier
-        if name not in needed or not go_on():
+        if name not in needed or not has_time():
             continue
         if earlier is not None:
             after(tuned)
@@ -219,7 +219,7 @@ def tuned_study(
 
         def search(tuning: Tuning, path: Path, name: str = name) -> dict[str, Any]:
             done = _read_findings(tuning, path) or _copy_first_round(tuning, path)
-            return done or tune(tuning, path, lambda standing: watch(name, standing), callback)
+            return done or tune(tuning, path, lambda progress: on_progress(name, progress), callback)
 
         found[name] = _searched(one, method, own, path, search) or {}
         after(tuned)
@@ -305,7 +305,7 @@ def _found_by_cells(one: Any, first: Cell, budget: Budget, stores: Sequence[Cell
     cells = [first._replace(seed=seed) for seed in range(one.seeds)]
     for cell, store in product(cells, stores):
         done = store.read(cell) or {}
-        if not budget.is_told(str(done.get("search_budget", "")), searched):
+        if not budget.matches(str(done.get("search_budget", "")), searched):
             continue
         for names in (list(searched), [name for name in searched if name in FIRST_ROUND]):
             found = {name: done["settings"].get(name) for name in names}

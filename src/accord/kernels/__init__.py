@@ -1,4 +1,4 @@
-"""Triton kernels, each beside the plain form that serves where they do not run. They know nothing of accord."""
+"""Triton kernels, each with a plain form for where they do not run. They import nothing else of accord."""
 
 from accord.kernels._triton import kernels_work
 

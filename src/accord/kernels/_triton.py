@@ -45,6 +45,6 @@ def kernels_work(device: torch.device) -> bool:
         return False
     try:
         _probe_kernel[(1,)](torch.zeros(1, device=device))
-    except Exception:  # whatever a compiler that is not there, or does not fit, brings about
+    except Exception:  # a missing or unsuitable compiler can raise anything
         return False
     return True

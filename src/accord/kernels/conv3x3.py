@@ -1,13 +1,13 @@
 """3×3 convolutions of few channels, as Triton kernels.
 
 ResNet-32 for small images is made of 3×3 convolutions of 16, 32 and 64 channels. They do little arithmetic per
-byte, and cuDNN's kernels, made for wide layers, take several times as long as the memory traffic asks for. Here a
+byte, and cuDNN's kernels, made for wide layers, take several times as long as the memory traffic needs. Here a
 convolution is an implicit matrix product over NHWC memory: a program takes a block of pixels, reads the rows of
 their neighbours straight from the cache, and multiplies them by the weights. The gradient with respect to the input
-is the same kernel with the taps turned round. The gradient with respect to the weights is one product per program
-over its share of the pixels, with the three columns of taps side by side on one axis and the three rows of taps on
-the other; the programs' partial sums are then added in a fixed order. There are no atomic operations: the same
-inputs give the same bytes.
+is the same kernel with the taps in reverse order. The gradient with respect to the weights is one product per
+program over its share of the pixels, with the three columns of taps on one axis and the three rows of taps on the
+other; the programs' partial sums are then added in a fixed order. There are no atomic operations: the same inputs
+give the same bytes.
 
 Convolution, input gradient and weight gradient are the three derivatives of one trilinear form, so each is an
 autograd function whose derivatives are the other two. That gives `torch.func.jvp`, and derivatives of any order.
@@ -62,7 +62,7 @@ SUPPORTED = frozenset(CONV_TILES)
 
 
 def supports(x: Tensor, weight: Tensor, stride: int) -> bool:
-    """Whether `conv3x3` can take this convolution: a padding of 1 is taken for granted."""
+    """Whether `conv3x3` can take this convolution: it assumes a padding of 1."""
     return (
         triton is not None
         and x.is_cuda

@@ -45,7 +45,7 @@ CACHE = "_cached_on"
 def cached_on(index: Tensor, name: Any, make: Callable[[], Any]) -> Any:
     """What `make` makes of an index, cached on the index: every table that a batch reads by it needs the same.
 
-    It must be no view of the index: the two would keep each other alive.
+    It must not be a view of the index: the two would keep each other alive.
     """
     name = (name, index._version)
     cached: dict[Any, Any] | None = getattr(index, CACHE, None)

@@ -2,9 +2,9 @@
 
 On a GPU cuSPARSE divides the rows among its threads as it sees fit, and its sums come out differently from run to
 run. Here every row is cut into pieces of a few entries, once for a matrix: a popular item has thousands of times
-as many clicks as another. A program of a Triton kernel adds up one piece for a block of columns, of several runs
-where there are several; where a row has several pieces, a second kernel adds these up, always in the same order.
-Without a GPU or without Triton torch's own product serves.
+as many clicks as another. A program of a Triton kernel adds up one piece for a block of columns, of one run or
+several. If a row has several pieces, a second kernel adds these up, always in the same order. Without a GPU or
+without Triton, torch's own product is used.
 """
 
 # Triton may be missing, so that its types are variables:

@@ -62,10 +62,10 @@ class StepInfo(NamedTuple):
     epoch: int = 0
     rate: float | Tensor = 0.0
     captured: int = 0
-    """While a step is captured: one of the steps that it stands for."""
+    """While a step is captured: one of the steps that it will be replayed for."""
 
     def turn(self, of: int) -> int:
-        """Whose turn it is where so many kinds of step alternate."""
+        """Which kind of step this is, where so many kinds alternate."""
         return (self.captured if isinstance(self.step, Tensor) else self.step) % of
 
 
@@ -93,7 +93,7 @@ class Examples(Protocol):
 
 
 Sampling = Callable[[Any, int], dict[str, Any]]
-"""What to draw in an epoch, given the training set and the epoch: keywords of the set's ``epoch``."""
+"""What to draw in an epoch, given the training set and the epoch: keyword arguments of the set's ``epoch``."""
 
 
 class Memory(Protocol):
@@ -127,9 +127,9 @@ class Phase:
     turns: int = 1
     """Kinds of step that alternate; each is captured by itself."""
     shared: bool = False
-    """Whether runs of one seed, rate, L2 factor and data go through it alike, whatever their other settings."""
+    """Whether it is the same for all runs of one seed, rate, L2 factor and data, whatever their other settings."""
     memory: Memory | None = None
-    """What it remembers from step to step besides its networks."""
+    """State that it keeps from step to step, besides its networks."""
     last: dict[str, nn.Module] = field(default_factory=dict)
     """By role, networks that are given the weights of the last epoch when others are restored."""
 
@@ -163,7 +163,7 @@ FLOATS = (torch.float32, torch.float64)
 
 @dataclass(frozen=True)
 class Setup:
-    """What a method is told of the training that it is used in."""
+    """What a method knows of the training that it is used in."""
 
     task: str
     objective: Objective
@@ -179,7 +179,7 @@ class Setup:
 
 
 class Method:
-    """A training method. Adding one is one file and one line of registration, or `register_method`."""
+    """A training method. A new one is one file, and one line of registration or `register_method`."""
 
     name: ClassVar[str] = ""
     """What ``method=`` and ``--method`` call it."""
@@ -187,7 +187,7 @@ class Method:
     settings: ClassVar[type[MethodSettings] | Mapping[str, type[MethodSettings]]] = MethodSettings
     """Its own settings; by task where they differ."""
     space: ClassVar[Mapping[str, tuple[Any, ...]] | Mapping[str, Mapping[str, tuple[Any, ...]]]] = {}
-    """What is searched for it beside the common settings; by task where that differs."""
+    """What is searched for it, besides the common settings; by task where that differs."""
     defaults: ClassVar[Mapping[str, Any]] = {}
     """Values of settings that are None by default."""
     may_differ: ClassVar[frozenset[str]] = frozenset()
@@ -199,7 +199,7 @@ class Method:
     begins_as: ClassVar[str] = ""
     """The method whose training is its first phase, by which common settings can be searched."""
     uses_clean_labels: ClassVar[bool] = False
-    """Whether it is given some clean labels; its rows are marked."""
+    """Whether it receives some clean labels; tables mark its rows."""
     needs_model: ClassVar[bool] = True
     """Whether it trains a model that was chosen."""
     compilable: ClassVar[bool] = True
@@ -210,7 +210,7 @@ class Method:
         self.chosen = chosen
         self.setup: Setup
 
-    # -- what a method's class says of itself ------------------------------------------------------------
+    # -- of a method's class -----------------------------------------------------------------------------
 
     @classmethod
     def settings_of(cls, task: str) -> type[MethodSettings]:
@@ -233,10 +233,10 @@ class Method:
         """How many of ``count`` training examples are left in its smallest epoch."""
         return count
 
-    # -- what it is told ---------------------------------------------------------------------------------
+    # -- in a training -----------------------------------------------------------------------------------
 
     def bound(self, setup: Setup) -> Self:
-        """This method, told of a training."""
+        """This method, for a training."""
         made = type(self)(**self.chosen)
         made.setup = setup
         return made

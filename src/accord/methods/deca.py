@@ -1,4 +1,4 @@
-"""DeCA: the target and an auxiliary model are trained together and held to agree."""
+"""DeCA: the target and an auxiliary model are trained together, with a term that makes them agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""DeCA(p): a prior of the target's own architecture is trained normally, frozen, and agreed with."""
+"""DeCA(p): a prior of the target's own architecture is trained normally and frozen; a term makes the
+target agree with it."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class BinaryTerms:
     ) -> Tensor:
         """The term of this step's sub-task for each example. DP comes first, then they take turns.
 
-        The noise model of the other sub-task is not touched: it gets no gradient, hence no update.
+        The noise model of the other sub-task gets no gradient, and so no update.
         """
         if self.sub_tasks == "joint":
             h, h_prime = batch.logits(noise["noise_dp"]), batch.logits(noise["noise_dn"])

@@ -14,7 +14,7 @@ MEMBERS = ("first", "second")
 
 
 class Members(nn.Module):
-    """Several models as one: recommenders by the mean of their scores, classifiers by that of probabilities."""
+    """Several models as one: the mean of recommenders' scores, or of classifiers' probabilities."""
 
     def __init__(self, members: list[nn.Module], objective: Objective) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """ITLM: rounds of training on the share of the examples that the model finds easiest.
 
 Shen & Sanghavi, Learning with Bad Training Data via Iterative Trimmed Loss Minimization, ICML 2019. The first round
-trains on everything; each later one keeps the examples of lowest loss and continues from the weights it has. The
+trains on everything; each later one keeps the examples of lowest loss and continues with the current weights. The
 share is a setting like any other: it is never set from a known rate of noise.
 """
 

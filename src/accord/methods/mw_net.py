@@ -30,7 +30,7 @@ class MWNetSettings(MethodSettings):
 
 
 class MWNet(Method):
-    """It is given some examples whose labels are trusted; its rows are marked as using them."""
+    """It receives some examples with trusted labels; tables mark its rows."""
 
     name = "mw-net"
     tasks = ("labels",)
@@ -49,7 +49,7 @@ class MWNet(Method):
                 weights = weigh(losses)
             return batch.mean(weights * losses)
 
-        # The weight network has an optimiser of its own: the loop finds no gradient on it and leaves it alone.
+        # The weight network has an optimiser of its own: the loop finds no gradient on it and does not step it.
         networks = {"target": target, "weight": weigh}
         return [Phase("training", networks, "target", loss, kept=("target", "weight"), memory=memory)]
 
@@ -76,7 +76,7 @@ class MWNet(Method):
 
 
 class _Meta:
-    """The weight network's optimiser, whose moments are remembered, and the clean examples it learns from."""
+    """The weight network's optimiser, whose moments are saved, and the clean examples it learns from."""
 
     def __init__(self, adam: MetaAdam, clean: Any) -> None:
         self.adam, self.clean = adam, clean

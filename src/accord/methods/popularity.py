@@ -1,4 +1,4 @@
-"""Popularity: no training at all; items by the number of their clicks. The row every table needs."""
+"""Popularity: no training at all; items by the number of their clicks. A row that every table needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from accord.methods.base import Batch, Build, Method, Phase, StepInfo
 
 
 class Popularity(Method):
-    """Every model's name is ignored: the target counts clicks."""
+    """The name of the model is ignored: the target counts clicks."""
 
     name = "popularity"
     tasks = ("clicks",)

@@ -15,7 +15,7 @@ class ReweightedSettings(MethodSettings):
 
 
 class ReweightedCE(Method):
-    """Examples the model believes in count more: the weight of an example is P(ỹ)^β, held constant."""
+    """Examples that the model believes count more: the weight of an example is P(ỹ)^β, held constant."""
 
     name = "r-ce"
     tasks = ("clicks",)

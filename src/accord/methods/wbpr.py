@@ -1,4 +1,4 @@
-"""WBPR: non-clicks are drawn by popularity, since a popular item left alone is more surely disliked."""
+"""WBPR: non-clicks are drawn by popularity, since a popular item without a click is more surely disliked."""
 
 from __future__ import annotations
 

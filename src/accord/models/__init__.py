@@ -73,14 +73,14 @@ def model_of(name: str, task: str) -> Callable[..., nn.Module]:
 
 
 def check_model(value: str, task: str, *also: str, what: str = "model") -> None:
-    """Refuse a name that is no model of a task, nor one of the words that are allowed besides."""
+    """Refuse a name that is no model of a task, nor one of the other words that are allowed."""
     known = value in also or (value not in UNTRAINED and value in MODELS and task_of(MODELS.find(value)) == task)
     if not known:
         raise SettingError(f"Unknown {what} '{value}': {nearest(value, [*models_of(task), *also])}")
 
 
 def trait(model: str, name: str, default: Any) -> Any:
-    """An attribute of a named model's class; the default where it has none, or is of the person's own."""
+    """An attribute of a named model's class; the default where it has none, or the model has no name."""
     return getattr(MODELS.find(model), name, default) if model in MODELS else default
 
 

@@ -2,9 +2,9 @@
 
 A run alone is a stack of one: `Single` holds any torch module as it is. In a stack of several the parameters share
 tensors with a leading run dimension, and every member stays a whole network of its own, whose parameters are views
-into the stack: it scores, is saved and is restored as if it stood alone. How several are computed at once is a
-matter of the architecture: `DenseStack` lets `torch.func` do it for modules of dense layers; tables of vectors and
-graphs have stacks of their own beside their models.
+into the stack: it scores, is saved and is restored as if it were alone. How several are computed at once depends
+on the architecture: `DenseStack` lets `torch.func` do it for modules of dense layers; tables of vectors and graphs
+have stacks of their own, next to their models.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ class Single(Stack):
         return [tensor[None] for tensor in self.module.state_dict().values()]
 
     def keep(self, which: Sequence[int]) -> None:
-        """There is nothing to share out."""
+        """Nothing to do: it has one run."""
 
     def rejoin(self) -> None:
-        """It never left."""
+        """Nothing to do: its run never leaves."""
 
     def share(self, groups: Sequence[Sequence[int]]) -> None:
-        """It answers for itself."""
+        """Nothing to do: it has one run."""
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         return self.module.logits(users[0], items[:, 0])[:, None]  # pyright: ignore[reportCallIssue]

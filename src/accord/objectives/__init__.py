@@ -1,4 +1,4 @@
-"""Pure maths on logits: no model and no data is known here. Each task's maths is a module of its own."""
+"""Pure maths on logits, without models or data. Each task has a module of its own."""
 
 from __future__ import annotations
 

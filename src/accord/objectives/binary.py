@@ -98,7 +98,7 @@ def kl_divergence(p: Tensor, q: Tensor) -> Tensor:
 
 
 def agreement(p: Tensor, q: Tensor, alpha: float | Tensor) -> Tensor:
-    """α·KL(P‖Q) + (1−α)·KL(Q‖P), both from logits; a side whose weight is nought is not computed.
+    """α·KL(P‖Q) + (1−α)·KL(Q‖P), both from logits; a side whose weight is zero is not computed.
 
     DeCA: P = g and Q = f. DeCA(p): P = f and Q = f′.
     """

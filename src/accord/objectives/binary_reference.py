@@ -1,6 +1,6 @@
 """The plain form of `accord.objectives.binary`: one example at a time, straight from the equations.
 
-Slow and obviously right; the tests hold the fast form to it.
+Slow and obviously right; the tests compare the fast form with it.
 """
 
 from __future__ import annotations

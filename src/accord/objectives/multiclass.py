@@ -97,17 +97,17 @@ def stage_two(
 
 
 class Chosen(NamedTuple):
-    """Some classes of each example, (examples, classes), and how many each of them stands for."""
+    """Some classes of each example, (examples, classes), and the weight of each of them in the sum."""
 
     classes: Tensor
     weights: Tensor
 
 
 def choose_classes(f: Tensor, step: int | Tensor, likely: int, in_turn: int) -> Chosen:
-    """The ``likely`` most probable classes of each example, and ``in_turn`` others that stand for the rest.
+    """The ``likely`` most probable classes of each example, and ``in_turn`` others that represent the rest.
 
-    The others lie evenly spaced over all classes and move on with every step. Each class comes up equally often
-    and then counts n/in_turn times, so that a sum over the chosen ones is, over a round of steps, the sum over all.
+    The others are evenly spaced over all classes and change with every step. Each class is chosen equally often
+    and then counts n/in_turn times. So over a round of steps a sum over the chosen classes is the sum over all.
     """
     n = f.shape[-1]
     top = f.detach().topk(likely, -1, sorted=False).indices

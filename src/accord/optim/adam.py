@@ -48,7 +48,7 @@ class Adam(Optimiser):
         self.first = [torch.zeros_like(p) for p in dense]
         self.second = [torch.zeros_like(p) for p in dense]
         self.steps = torch.zeros(len(dense), device=self.rates.device)
-        """How often each parameter has been moved."""
+        """How many steps each parameter has made."""
         self._counts = list(self.steps)
         self._one_pass = len(self.rates) > 1 and all(
             kernels_work(p.device) and p.is_contiguous() and p.dtype == torch.float32 for p in dense
@@ -146,7 +146,7 @@ class Adam(Optimiser):
 
 
 class MetaAdam:
-    """Torch's plain Adam for a network beside the training, such as MW-Net's weight network."""
+    """Torch's plain Adam for a network apart from the training, such as MW-Net's weight network."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], rate: float, decay: float) -> None:
         self.parameters, self.rate, self.decay = list(parameters), rate, decay
@@ -156,7 +156,7 @@ class MetaAdam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Update all parameters by their gradients, and forget these."""
+        """Update all parameters by their gradients, and clear these."""
         grads: Any = [p.grad for p in self.parameters]
         plain_adam(
             list(self.parameters), grads, self.first, self.second, [], self.steps,

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 _MANY: Any = torch
-"""Whose operations on many tensors at once torch uses in its own optimisers."""
+"""Untyped: torch's operations on many tensors at once, which its own optimisers use, are not public."""
 
 
 class Optimiser:
     """Steps the parameters of R runs: (R, …) each, or of any shape where there is one run.
 
     The L2 term, on the parameters that are ``decayed``, is a weight decay. A parameter without a gradient, such as
-    that of a network that is not part of a sub-task, is not stepped at all.
+    that of a network that is not part of a sub-task, is left as it is.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Optimiser:
         self.share = 1.0
 
     def clear(self) -> None:
-        """Forget the gradients."""
+        """Clear the gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 

@@ -1,4 +1,4 @@
-"""SGD with momentum; a run's gradient that is longer than a limit is cut to it."""
+"""SGD with momentum; each run's gradient is clipped to a longest length."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from accord.optim.base import _MANY, Optimiser, along_runs
 
 MOMENTUM = 0.9
 SMALL = 1e-6
-"""Added to a gradient's length before it is cut, as torch does."""
+"""Added to a gradient's length before it is clipped, as torch does."""
 
 
 class SGD(Optimiser):
-    """The gradient of each run, over all its networks, is cut to ``clip``; then L2 term, momentum and step."""
+    """Clips each run's gradient, over all its networks, to length ``clip``; then L2 term, momentum and step."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ INCH = 100.0
 
 
 class Axes:
-    """The place of one plot in a figure."""
+    """One plot in a figure."""
 
     def __init__(self, size: tuple[float, float]) -> None:
         self.size = size[0] * INCH, size[1] * INCH
@@ -26,7 +26,7 @@ class Axes:
 
 @contextmanager
 def figure(path: Path, size: tuple[float, float] = SIZE, columns: int = 1) -> Iterator[list[Axes]]:
-    """Places to draw on; what was drawn is written as PATH.svg, the same bytes every time."""
+    """Plots to draw on; what was drawn is written as PATH.svg, the same bytes every time."""
     axes = [Axes(size) for _ in range(columns)]
     yield axes
     write_whole(path.with_name(f"{path.name}.svg"), plots.beside([one.drawing for one in axes]).alone())
@@ -41,7 +41,7 @@ def draw_lines(
     ticks: Mapping[float, str] | None = None,
     colours: Mapping[str, int] | None = None,
 ) -> None:
-    """(x, mean, std) of each named series, ± one standard deviation shaded; ``ticks`` name places of x."""
+    """(x, mean, std) of each named series, ± one standard deviation shaded; ``ticks`` name values of x."""
     axes.drawing = plots.lines(
         series, labels, title, size=axes.size, ticks=ticks, colours=colours, legend_at="right", heading=True
     )
@@ -75,6 +75,6 @@ def draw_differences(
 ) -> None:
     """Points along a line for each row: {row: {point: (difference, whether beyond chance)}}; axis and title.
 
-    Differences within chance are hollow; those beyond ``widest`` stand at the edge, as arrows.
+    Differences within chance are hollow; those beyond ``widest`` are drawn at the edge, as arrows.
     """
     axes.drawing = plots.differences(rows, *words, widest=widest, size=axes.size, colours=colours, heading=True)

@@ -2,7 +2,7 @@
 
 Several processes and machines may work in the folder of a study. Each cell is written whole to a file of its own.
 Where a cell has both a file and a row of the table, the file counts. Packing moves the files of a part into the
-table: the new table takes the place of the old one before the files go, so that whoever looks for the file first
+table: the new table replaces the old one before the files go, so that whoever looks for the file first
 finds the cell.
 """
 
@@ -53,11 +53,11 @@ class _Values(NamedTuple):
 class StudyCells:
     """The cells of a part of a study: a `CellStore`. They are read from files and from the table of the study."""
 
-    def __init__(self, place: Path) -> None:
-        self.place, self.folder = place, place / CELLS
+    def __init__(self, path: Path) -> None:
+        self.path, self.folder = path, path / CELLS
 
     def _key(self, cell: Cell) -> Key:
-        return self.place.name, cell.model, cell.method, cell.seed
+        return self.path.name, cell.model, cell.method, cell.seed
 
     def _file(self, cell: Cell) -> Path:
         return self.folder / f"{cell.name}.json"
@@ -66,7 +66,7 @@ class StudyCells:
         return self.folder / ".".join(word for word in (cell.name, file, "parquet") if word)
 
     def _packed(self, cell: Cell) -> dict[str, Any] | None:
-        return _table(self.place.parent).cell(self._key(cell))
+        return _table(self.path.parent).cell(self._key(cell))
 
     def read(self, cell: Cell) -> dict[str, Any] | None:
         return _read_file(self._file(cell)) or self._packed(cell)
@@ -76,7 +76,7 @@ class StudyCells:
         write_json(self._file(cell), result)
 
     def values(self, cell: Cell, column: str, file: str = "") -> np.ndarray | None:
-        """Of each user or example, from the file beside the cell, or packed with the same cell."""
+        """Of each user or example, from a file next to the cell's, or packed with the same cell."""
         path = self._values_file(cell, file)
         with suppress(FileNotFoundError):  # another process may be packing it
             if path.is_file():
@@ -87,16 +87,16 @@ class StudyCells:
         unpacked = _read_file(self._file(cell))
         if unpacked is not None and not _is_same(unpacked, self._packed(cell)):
             return []
-        return _values(self.place.parent).get(self._key(cell), [])
+        return _values(self.path.parent).get(self._key(cell), [])
 
     def copy_from(self, other: StudyCells, cell: Cell) -> None:
         """The file that says that a cell is finished comes last."""
         result = other.read(cell)
         if result is None:
             return
-        beside = other._values_file(cell, "")
-        if beside.is_file():
-            copy_whole(beside, self._values_file(cell, ""))
+        values = other._values_file(cell, "")
+        if values.is_file():
+            copy_whole(values, self._values_file(cell, ""))
         else:
             self._values_file(cell, "").unlink(missing_ok=True)  # of a cell that is replaced
             columns = {one.column: one.values for one in other._packed_values(cell) if not one.file}
@@ -112,13 +112,13 @@ class StudyCells:
         """
         if not any(self.folder.glob("*.json")):
             return True
-        with _alone(self.place.parent) as alone:
+        with _alone(self.path.parent) as alone:
             if alone:
                 self._pack(columns)
         return alone
 
     def _pack(self, columns: Collection[str]) -> None:
-        study = self.place.parent
+        study = self.path.parent
         packed, table, values = list[tuple[Path, Any]](), dict(_table(study).cells()), dict(_values(study))
         for path in sorted(self.folder.glob("*.json")):
             stamp, result = _stamp(path), read_json(path)
@@ -136,7 +136,7 @@ class StudyCells:
             packed += [*own, (path, stamp)]
         write_tables(study, table, values)
         for path, stamp in packed:
-            if _stamp(path) == stamp:  # not written anew meanwhile
+            if _stamp(path) == stamp:  # not rewritten meanwhile
                 path.unlink(missing_ok=True)
 
 
@@ -161,7 +161,7 @@ def _named_in(path: Path, result: Any) -> Cell | None:
 
 
 def _is_same(one: dict[str, Any], other: dict[str, Any] | None) -> bool:
-    """Whether they are of the same training; how its settings were found may be told anew."""
+    """Whether they are of the same training; the words about its search may differ."""
     if other is None:
         return False
     return {**one, "search_budget": ""} == {**other, "search_budget": ""}

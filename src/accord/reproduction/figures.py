@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from itertools import combinations, pairwise
 from pathlib import Path
 from statistics import fmean, stdev
@@ -12,6 +13,7 @@ import numpy as np
 
 from accord.experiments.study import Cell
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
+from accord.report.plots import assigned
 from accord.report.tables import as_markdown
 from accord.reproduction.cells import StudyCells
 from accord.reproduction.measures import BY_RATING, COLUMNS, COST, CURVE, DECISIONS, Decided, curve, disagreement
@@ -19,6 +21,18 @@ from accord.reproduction.parts import Part, View
 from accord.reproduction.running import cells_of
 from accord.reproduction.tables import NOT_RUN, named, paper_of, what_marks_mean, write_csv
 from accord.tasks.labels import CLEANLAB, FOUND
+
+BY_COLOUR = ("normal", "deca", "deca-p", "ensemble", "t-ce", "wbpr", "oracle", "itlm", "mw-net", "popularity")
+"""Methods by the colour they have in every figure of every study."""
+SAME_COLOUR = {CLEANLAB: "popularity"}
+"""Rows with the colour of another that is of the other task, as there are no more colours."""
+
+
+def method_colours(methods: Mapping[str, str]) -> dict[str, int]:
+    """The colour of each label, by its method."""
+    owners = {label: SAME_COLOUR.get(method, method) for label, method in methods.items()}
+    colours = assigned(owners.values(), BY_COLOUR)
+    return {label: colours[owner] for label, owner in owners.items()}
 
 
 def draw_heat_maps(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
@@ -48,11 +62,8 @@ def draw_heat_maps(view: View, parts: list[Part], outcome: dict[str, Any], out: 
 
 
 def draw_curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
-    part, series, ends = (
-        parts[0],
-        {},
-        [["method", "best epoch by validation", "its test", "best test", "last test"]],
-    )
+    part, series, methods = parts[0], {}, dict[str, str]()
+    ends = [["method", "best epoch by validation", "its test", "best test", "last test"]]
     for row in outcome["parts"][part.name]["rows"]:
         cells = cells_of(row, part, outcome, out)
         every = [cell["also"][CURVE] if "also" in cell else curve(cell["history"]) for cell in cells]
@@ -61,10 +72,11 @@ def draw_curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Pat
             continue
         # An ensemble's networks are trained one after the other, so that its last phase shows one of them.
         label = "ensemble's second" if row["method"] == "ensemble" else named(row)
+        methods[label] = row["method"]
         length = min(len(line) for line in lines)
         points = np.array([[p["eval_set"][view.metric] for p in line[:length]] for line in lines])
-        spread = points.std(0, ddof=1) if len(points) > 1 else np.zeros(length)
-        series[label] = [(k + 1, m, s) for k, (m, s) in enumerate(zip(points.mean(0), spread, strict=True))]
+        std = points.std(0, ddof=1) if len(points) > 1 else np.zeros(length)
+        series[label] = [(k + 1, m, s) for k, (m, s) in enumerate(zip(points.mean(0), std, strict=True))]
         chosen = [max(line[:length], key=lambda p: p["valid"].get(view.metric, 0.0)) for line in lines]
         at = fmean(p["eval_set"][view.metric] for p in chosen)
         epochs = "/".join(str(p["epoch"]) for p in chosen)
@@ -72,13 +84,14 @@ def draw_curves(view: View, parts: list[Part], outcome: dict[str, Any], out: Pat
     if not series:
         return [NOT_RUN]
     with figure(out / name) as axes:
-        draw_lines(axes[0], series, ("epoch of the last phase", f"clean test {view.metric}"), part.data)
+        labels = "epoch of the last phase", f"clean test {view.metric}"
+        draw_lines(axes[0], series, labels, part.data, colours=method_colours(methods))
     write_csv(out / f"{name}.csv", ends)
     return [*_picture(name, view.title), as_markdown(ends), *what_marks_mean(series)]
 
 
 def _last_phase(points: list[dict[str, Any]], metric: str) -> list[dict[str, Any]]:
-    """Epochs of the phase that ends the training, where they were watched."""
+    """Epochs of the phase that ends the training, where the clean test was measured."""
     return [p for p in points if p["phase"] == points[-1]["phase"] and metric in p.get("eval_set", {})]
 
 
@@ -114,7 +127,8 @@ def draw_levels(view: View, parts: list[Part], outcome: dict[str, Any], out: Pat
     with figure(out / name) as axes:
         shown = {label: series[label] for label in methods}
         ticks = dict(zip(levels, rows[0][1:], strict=True))
-        draw_lines(axes[0], shown, ("noise", view.metric), view.title, ticks=ticks)
+        colours = method_colours(methods)
+        draw_lines(axes[0], shown, ("noise", view.metric), view.title, ticks=ticks, colours=colours)
     return [*_picture(name, view.title), as_markdown(rows), *what_marks_mean(series)]
 
 
@@ -125,7 +139,7 @@ def draw_ratings(view: View, parts: list[Part], outcome: dict[str, Any], out: Pa
         if cells:
             of = cells[0]["also"][BY_RATING]
             groups[row["method"]] = {
-                rating: _spread([cell["also"][BY_RATING][rating]["mean"] for cell in cells]) for rating in of
+                rating: _mean_and_std([cell["also"][BY_RATING][rating]["mean"] for cell in cells]) for rating in of
             }
     if not groups:
         return [NOT_RUN]
@@ -150,14 +164,14 @@ def draw_agreement(view: View, parts: list[Part], outcome: dict[str, Any], out: 
         kinds = ("train", "test") if part.is_images else ("",)
         for kind in kinds:
             title = f"{view.title}{f' ({kind})' if kind else ''}"
-            place = f"{name}-{kind}" if kind else name
+            file = f"{name}-{kind}" if kind else name
             pairs = _pairs_of_models(part, outcome["parts"][part.name]["seeds"], store, kind)
             if not pairs:  # what each decided is no longer at hand: the table and the figure stay as they were
-                rows = _read_csv(out / f"{place}.csv")
-                lines += [*_picture(place, title), as_markdown(rows)] if rows else []
+                rows = _read_csv(out / f"{file}.csv")
+                lines += [*_picture(file, title), as_markdown(rows)] if rows else []
                 continue
             groups = {
-                pair: {k: _spread([one[k] for one in found]) for k in ("clean", "noisy")}
+                pair: {k: _mean_and_std([one[k] for one in found]) for k in ("clean", "noisy")}
                 for pair, found in pairs.items()
             }
             rows = [["models", "clean", "noisy", "noisy / clean"]]
@@ -165,11 +179,11 @@ def draw_agreement(view: View, parts: list[Part], outcome: dict[str, Any], out: 
                 (clean, _), (noisy, _) = found["clean"], found["noisy"]
                 ratio = f"{noisy / clean:.2f}" if clean else ""
                 rows.append([pair, *(f"{m:.4f} ± {s:.4f}" for m, s in found.values()), ratio])
-            write_csv(out / f"{place}.csv", rows)
-            with figure(out / place, (9.0, 4.0)) as axes:
+            write_csv(out / f"{file}.csv", rows)
+            with figure(out / file, (9.0, 4.0)) as axes:
                 draw_bars(axes[0], groups, ("pair of models", "share decided differently"), title)
-            lines += [*_picture(place, title), as_markdown(rows)]
-    return lines or ["Nothing to compare: that takes two trainings, with what they decided beside their cells."]
+            lines += [*_picture(file, title), as_markdown(rows)]
+    return lines or ["Nothing to compare: that takes two trainings, with what they decided next to their cells."]
 
 
 def _pairs_of_models(part: Part, seeds: int, store: StudyCells, kind: str) -> dict[str, list[dict[str, float]]]:
@@ -216,11 +230,12 @@ def draw_cost(view: View, parts: list[Part], outcome: dict[str, Any], out: Path,
         return [NOT_RUN]
     write_csv(out / f"{name}.csv", rows)
     with figure(out / name, (8.0, 3.8)) as axes:
-        draw_bars(axes[0], bars, ("model", "training time over normal"), view.title)
+        colours = method_colours({method: method for own in bars.values() for method in own})
+        draw_bars(axes[0], bars, ("model", "training time over normal"), view.title, colours=colours)
     return [*_picture(name, view.title), as_markdown(rows)]
 
 
-def _spread(values: list[float]) -> tuple[float, float]:
+def _mean_and_std(values: list[float]) -> tuple[float, float]:
     return fmean(values), stdev(values) if len(values) > 1 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""What a study may measure of a cell beside its metrics: learning curves, time, ratings, decisions."""
+"""What a study may measure of a cell besides its metrics: learning curves, time, ratings, decisions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def by_rating(rec: Recommender, task: ClickTask, data: CellData, path: Path) -> 
 
 
 def decisions(rec: Recommender, task: ClickTask, data: CellData, path: Path) -> dict[str, int]:
-    """Whether the model believes each training click (P > ½), beside the cell, and whether it is clean or noisy."""
+    """Whether the model believes each training click (P > ½) and whether it is clean or noisy, saved."""
     believed, rating = _rated(rec, task.ratings, rec.quality_ > 0.5)
     kind = np.where(np.isin(rating, CLEAN), 1, np.where(np.isin(rating, NOISY), 0, NEITHER)).astype(np.int8)
     _write(believed, kind, path.with_suffix(f".{DECISIONS}.parquet"))

@@ -1,4 +1,4 @@
-"""All studies of a folder on one page: what is done, and how every method stands against tuned normal training."""
+"""All studies of a folder on one page: what is done, and how every method compares with tuned normal training."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from accord.errors import DataError
 from accord.estimators.run_folder import read_json
 from accord.files import write_whole
 from accord.report.figures import draw_differences, figure
-from accord.report.plots import assigned
 from accord.report.tables import OVER_SEEDS, SIGNIFICANT, as_markdown, is_over_seeds
+from accord.reproduction.figures import method_colours
 from accord.reproduction.page import cells_done, newer_rules, what_is_wrong
 from accord.reproduction.running import OUTCOME
 from accord.reproduction.studies import STUDIES
@@ -23,8 +23,6 @@ AHEAD, BEHIND = "▲", "▼"
 TABLES = ("recommend-", "images-")
 """How the studies begin that compare all methods."""
 OURS = ("deca", "deca-p")
-ORDER = ("normal", "deca", "deca-p", "ensemble", "t-ce", "wbpr", "oracle", "itlm", "mw-net")
-"""Methods by the colour they have in every figure."""
 WIDEST = 40.0
 """Per cent of normal at which a figure ends."""
 
@@ -54,14 +52,14 @@ class _Table:
 
 
 def write_overview(folder: Path) -> Path:
-    """The page of all studies that stand in a folder under their names, and its figures."""
+    """The page of all studies that are in a folder under their names, and its figures."""
     found = {name: read_json(folder / name / OUTCOME) for name in STUDIES if (folder / name / OUTCOME).is_file()}
     if not found:
         raise DataError(
             f"There is no study in '{folder}': run accord reproduce NAME --out {folder / 'NAME'} first, "
             "or name the folder that holds them."
         )
-    lines = ["# All studies", "", f"`accord reproduce --show --out {folder.name}`", "", *_state(found)]
+    lines = ["# All studies", "", f"`accord reproduce --show --out {folder.resolve().name}`", "", *_state(found)]
     for name, table in _tables(found).items():
         lines += ["", f"## {table.title}", "", *_shown(folder, name, table)]
     path = folder / PAGE
@@ -163,7 +161,7 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
         largest = max(abs(value) for one in points.values() for value, _ in one.values())
         widest = min(WIDEST, 1.05 * largest) or 1.0
         label = f"{table.metric}: difference from normal, per cent"
-        colours = {name_of[m]: colour for m, colour in assigned(methods, ORDER).items()}
+        colours = method_colours({name_of[m]: m for m in methods})
         draw_differences(axes, points, colours, (label, table.title), widest)
     words = (
         "Filled: beyond chance; hollow: within it, or not tested. An arrow: further away than the figure reaches."
@@ -174,15 +172,15 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
 def _cell(table: _Table, cell: str, method: str) -> str:
     row = table.cells[cell].get(method)
     theirs = table.paper.get((cell, method))
-    beside = "" if theirs is None else f" ({theirs:.3f})"
+    brackets = "" if theirs is None else f" ({theirs:.3f})"
     if row is None:
         return ""
     if not row["metrics"]:
-        return NOT_RUN + beside
+        return NOT_RUN + brackets
     gain, p = table.gain(cell, method) or (0.0, None)
     sign = "" if p is None or p >= SIGNIFICANT else f" {AHEAD if gain > 0 else BEHIND}"
     sign += OVER_SEEDS if sign and is_over_seeds(row) else ""
-    return f"{row['metrics'][table.metric]['mean']:.4f}{sign}{beside}"
+    return f"{row['metrics'][table.metric]['mean']:.4f}{sign}{brackets}"
 
 
 def _legend(table: _Table) -> str:

@@ -69,17 +69,17 @@ def _about(declared: Declared, outcome: dict[str, Any], out: Path) -> list[str]:
         if not done:
             rows.append([part.name, data, "", "", "", "", found.get("missing", NOT_RUN)])
             continue
-        machines = found.get("machines") or [found[key] for key in ("machine",) if key in found]  # as once written
+        machines = found.get("machines") or [found[key] for key in ("machine",) if key in found]  # the older form
         where = "; ".join(f"{one['device']}, Python {one['python']}, torch {one['torch']}" for one in machines)
         minutes = f"{found['wall_seconds'] / 60:.1f}"
-        place = f"{part.folder}/{CELLS}" if any((out / part.folder / CELLS).glob("*.json")) else TABLE
-        cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({place})"
+        file = f"{part.folder}/{CELLS}" if any((out / part.folder / CELLS).glob("*.json")) else TABLE
+        cells = f"[{done} of {found['seeds'] * len(found['rows'])}]({file})"
         rows.append([part.name, data, found["search_budget"], str(found["seeds"]), cells, minutes, where])
     return [as_markdown(rows)]
 
 
 def _of_fewer_seeds(found: list[dict[str, Any]]) -> list[str]:
-    """A sentence where a mean stands for fewer seeds than were asked for."""
+    """A sentence where a mean is of fewer seeds than were asked for."""
     short = {
         (row["seeds"], part["seeds"])
         for part in found

@@ -47,7 +47,7 @@ class Part:
     """Trials of the search for every row; 0 takes the settings as they are."""
     sampler: str = "random"
     spaces: Mapping[str, Space] = field(default_factory=dict)
-    """What is searched for a method of images, in place of its usual space."""
+    """What is searched for a method of images, instead of its usual space."""
     follows: Mapping[str, str] = field(default_factory=dict)
     """Methods that take the settings found for another."""
     together: str = ""
@@ -55,7 +55,7 @@ class Part:
     searched_in: str = ""
     """The part in which settings are searched for all that are trained together; by default the part itself."""
     same_as: tuple[str, str] | None = None
-    """A study and its part that has the same cells: made beside this one, its searches and cells are taken over."""
+    """A study and its part that has the same cells. They and its searches are copied from the same folder."""
 
     @property
     def folder(self) -> str:
@@ -139,7 +139,7 @@ class View:
     metric: str = ""
     """By default the part's own."""
     paper: str = ""
-    """The file of the paper's numbers to set beside ours."""
+    """The file of the paper's numbers to show with ours."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from accord.estimators.run_folder import kind_of, read_json, write_json
 from accord.experiments.budget import Budget
 from accord.experiments.compare import Start, Wanted, every_row, full_summary, run_cells
 from accord.experiments.study import CELLS, Cell, Study
-from accord.experiments.tuning import Standing, tuned_study
+from accord.experiments.tuning import SearchProgress, tuned_study
 from accord.reproduction.cells import TABLE, VALUES, StudyCells, parts_of
 from accord.reproduction.measures import COLUMNS
 from accord.reproduction.parts import Declared, Part, folder_name
@@ -26,17 +26,17 @@ NOT_AT_HAND = "data not at hand"
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Called as a study is run; ``go_on`` says whether another training may begin."""
+    """Called as a study is run; ``has_time`` says whether another training may begin."""
 
     part: Callable[[str, int, int], None] = lambda name, number, of: None
     cell: Start | None = None
-    search: Callable[[str, Standing], None] = lambda row, standing: None
+    search: Callable[[str, SearchProgress], None] = lambda row, progress: None
     trial: Callable[[int, int], Callback | None] = lambda trial, seed: None
-    go_on: Callable[[], bool] = lambda: True
+    has_time: Callable[[], bool] = lambda: True
 
 
 MACHINES = ("machine", "machines")
-"""Where a part says what it ran on; the first is how it was once written."""
+"""Where a part says what it ran on; the first is the older form."""
 
 
 def reproduce(
@@ -52,7 +52,7 @@ def reproduce(
 ) -> dict[str, Any]:
     """Run what is wanted and not finished, and write the outcome of all that is finished.
 
-    Data that are not at hand are named, not an error. Others may work on the same study in the same folder. cells
+    Data that are not at hand are named, not an error. Others may work on the same study in the same folder. Cells
     of a complete part are packed into the table of the study.
     """
     called = callbacks or Callbacks()
@@ -78,14 +78,14 @@ def reproduce(
             except MissingDataError as error:
                 missing[part.name] = {"missing": NOT_AT_HAND, "why": str(error)}
         searched = _searched(declared, studies, out, called, wanted, lambda part: part.study(root, seeds, device))
-        beside = [_beside(part, out) for part, _ in studies]
-        results = run_cells(searched, called.cell, called.go_on, wanted, beside, StudyCells)
+        sources = [_source_of(part, out) for part, _ in studies]
+        results = run_cells(searched, called.cell, called.has_time, wanted, sources, StudyCells)
         rows = zip(studies, searched, results, strict=True)
         summaries = [
-            full_summary(study, StudyCells(place), done, _earlier(declared, part, out))
-            for (part, _), (study, place), done in rows
+            full_summary(study, StudyCells(folder), done, _earlier(declared, part, out))
+            for (part, _), (study, folder), done in rows
         ]
-        outcome = _so_far(declared, out)  # what others have written by now
+        outcome = _earlier_outcome(declared, out)  # what others have written by now
         for name, words in missing.items():
             if "missing" in outcome["parts"].get(name, words):
                 outcome["parts"][name] = words
@@ -97,14 +97,14 @@ def reproduce(
             machines = {} if "machines" in summary else {k: before[k] for k in MACHINES if k in before}
             outcome["parts"][part.name] = summary | machines  # cells once did not say it
         write_json(out / OUTCOME, outcome)
-        for (study, place), summary in zip(searched, summaries, strict=True):
+        for (study, folder), summary in zip(searched, summaries, strict=True):
             if all(row["seeds"] == study.seeds for row in summary["rows"]):
-                StudyCells(place).pack({study.tested(), *COLUMNS})
+                StudyCells(folder).pack({study.tested(), *COLUMNS})
     return read_json(out / OUTCOME)
 
 
 def refuse_other_study(declared: Declared, out: Path) -> None:
-    """A study goes on in its own folder, or begins in an empty one."""
+    """A study is resumed in its own folder, or begins in an empty one."""
     found = kind_of(out)
     if (out / OUTCOME).is_file():
         outcome = read_json(out / OUTCOME)
@@ -134,8 +134,8 @@ def _joined(parts: list[Part]) -> list[list[Part]]:
     return list(groups.values())
 
 
-def _beside(part: Part, out: Path) -> Path | None:
-    """The folder of the part that has the same cells, where its study was made beside this one."""
+def _source_of(part: Part, out: Path) -> Path | None:
+    """The folder of the part that has the same cells, where its study is in the same folder as this one."""
     if part.same_as is None:
         return None
     study, other = part.same_as
@@ -144,7 +144,7 @@ def _beside(part: Part, out: Path) -> Path | None:
 
 def _earlier(declared: Declared, part: Part, out: Path) -> list[dict[str, Any]]:
     """Earlier summaries whose p-values may stay: of this part, and of the one that has the same cells."""
-    found = [_so_far(declared, out)["parts"].get(part.name, {})]
+    found = [_earlier_outcome(declared, out)["parts"].get(part.name, {})]
     if part.same_as is not None:
         study, other = part.same_as
         path = out.resolve().parent / study / OUTCOME
@@ -164,10 +164,10 @@ def _searched(
 
     The cells of a row follow its search.
     """
-    placed = [(study, out / part.folder) for part, study in studies]
-    beside = [_beside(part, out) for part, _ in studies]
+    with_folders = [(study, out / part.folder) for part, study in studies]
+    sources = [_source_of(part, out) for part, _ in studies]
     if not studies or not studies[0][0].trials:
-        return placed
+        return with_folders
     first = studies[0][0]
     where = next(part for part in declared.parts if part.name == (first.searched_in or first.name))
     leader = next((study for part, study in studies if part is where), None) or study_of(where)
@@ -175,7 +175,7 @@ def _searched(
     def with_settings(lead: Any) -> list[tuple[Study, Path]]:
         budget = replace(lead.budget, where=where.name) if first.searched_in else lead.budget
         found = {"tuned": lead.tuned, "budget": budget, "only_tuned": True}
-        return [(replace(study, **found), place) for study, place in placed]  # pyright: ignore[reportArgumentType]
+        return [(replace(study, **found), folder) for study, folder in with_folders]  # pyright: ignore[reportArgumentType]
 
     lead = tuned_study(
         leader,
@@ -183,16 +183,16 @@ def _searched(
         Budget(first.trials, sampler=first.sampler),
         called.search,
         called.trial,
-        called.go_on,
-        lambda lead: run_cells(with_settings(lead), called.cell, called.go_on, wanted, beside, StudyCells),
+        called.has_time,
+        lambda lead: run_cells(with_settings(lead), called.cell, called.has_time, wanted, sources, StudyCells),
         wanted,
-        _beside(where, out),
+        _source_of(where, out),
         StudyCells,
     )
     return with_settings(lead)
 
 
-def _so_far(declared: Declared, out: Path) -> dict[str, Any]:
+def _earlier_outcome(declared: Declared, out: Path) -> dict[str, Any]:
     """The outcome of an earlier run, whose parts, those without data too, stay until they are run again."""
     path = out / OUTCOME
     parts = read_json(path)["parts"] if path.is_file() else {}

@@ -1,4 +1,4 @@
-"""The paper's tables and figures, and ours beside them, as declarations: data, models, methods, settings, views."""
+"""The paper's tables and figures, and ours, as declarations: data, models, methods, settings, views."""
 
 from __future__ import annotations
 

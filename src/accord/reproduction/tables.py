@@ -1,4 +1,4 @@
-"""The tables of a study's page: ours, the paper's beside them, and how both stand to normal training."""
+"""The tables of a study's page: ours, the paper's with them, and how both compare with normal training."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]
     """Ours, the paper's, better or worse than normal of the same model, and whether that is significant."""
     names = [n for n in dict.fromkeys(n for row in summary["rows"] for n in row["metrics"]) if "valid" not in n]
     any_row = {"model": summary["rows"][-1]["model"]}
-    beside = [n for n in names if view.paper and paper_of(view.paper, part, any_row, n)]
-    head = ["model", "method", *(n for m in names for n in ([m, f"paper {m}"] if m in beside else [m]))]
+    with_paper = [n for n in names if view.paper and paper_of(view.paper, part, any_row, n)]
+    head = ["model", "method", *(n for m in names for n in ([m, f"paper {m}"] if m in with_paper else [m]))]
     rows = [[*head, f"{view.metric} against normal", "p (Holm)", "seeds"]]
     normal = {r["model"]: r["metrics"] for r in summary["rows"] if r["method"] == "normal"}
     for row in summary["rows"]:
@@ -43,7 +43,7 @@ def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]
         for metric in names:
             value = row["metrics"].get(metric)
             cells.append(NOT_RUN if value is None and not row["metrics"] else _mean(value))
-            if metric in beside:
+            if metric in with_paper:
                 theirs = paper_of(view.paper, part, row, metric)
                 cells.append("" if theirs is None else f"{theirs:.3f}")
         base = normal.get(row["model"], {}).get(view.metric)
@@ -90,7 +90,7 @@ def named(row: dict[str, Any]) -> str:
 
 
 def what_marks_mean(labels: Iterable[str]) -> list[str]:
-    """What the marks mean that stand somewhere."""
+    """What the marks mean that are shown."""
     shown, lines = "".join(labels), list[str]()
     if KNOWS in shown:
         lines += ["", f"{KNOWS} knows clean labels, or which clicks are clean, as no other row does."]

@@ -1,8 +1,8 @@
 """A training's whole state in one file, saved while it runs, so that a training that dies can be resumed.
 
 The state is the networks of all runs, the optimiser's moments, every random stream, the step in the epoch, the best
-weights so far and the histories. An epoch is resumed in its middle by drawing its batches again from the streams'
-states at its start and passing over those that are done. One file, renamed into place, is whole or not there.
+weights so far and the histories. To resume in the middle of an epoch, its batches are drawn again from the streams'
+states at its start, and those that are done are skipped. One file, renamed into place, is whole or not there.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from accord.models.stack import as_stack
 from accord.training.run import Run
 
 SECONDS = 30.0
-"""Between two checkpoints of a training."""
+"""Seconds between two checkpoints of a training."""
 LEAST_BETWEEN = 20
-"""Time between two checkpoints that nobody asked for, in times of what writing the last one took."""
+"""Least time between two checkpoints that nobody asked for, as a multiple of the time the last one took."""
 LARGEST = 4 * 2**30
-"""Bytes of a state, beyond which it is not saved unless somebody asked for it."""
+"""Bytes of a state; a larger one is saved only if somebody asked for it."""
 FORMAT = "accord checkpoint 2"
 
 
 class State(NamedTuple):
-    """Numbers and words, and tensors by name."""
+    """JSON values and tensors, by name."""
 
     metadata: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -54,12 +54,12 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 class Checkpoint:
-    """The file of a training's state. Its ``identity``, set by who trains, is made of data, settings, versions."""
+    """The file of a training's state. The training sets its ``identity``, a hash of data, settings and versions."""
 
     def __init__(self, path: str | Path, seconds: float = SECONDS, optional: bool = False) -> None:
-        """Whoever makes one removes its file when what was trained is safe; estimators do so for a mere path.
+        """Whoever makes one removes its file when the trained networks are safe; estimators do so if given a path.
 
-        One that is ``optional`` nobody asked for: where it cannot be read or written, training continues without.
+        Nobody asked for an ``optional`` one: if it cannot be read or written, the training continues without it.
         """
         self.path, self.seconds, self.optional = Path(path), seconds, optional
         self.identity = ""
@@ -130,7 +130,7 @@ class Checkpoints:
         return self._made[-1]
 
     def forget(self) -> None:
-        """What was trained is safe."""
+        """Remove the files: the trained networks are safe."""
         for checkpoint in self._made:
             checkpoint.remove()
         self._made.clear()
@@ -205,7 +205,7 @@ class Checkpointer:
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
-        """Whatever a checkpoint that was tampered with leads to is one sentence."""
+        """Every error that a damaged checkpoint causes becomes one sentence."""
         try:
             yield
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError) as error:
@@ -231,7 +231,7 @@ class Checkpointer:
         if self.saved is not None:
             with self._damage_named():
                 trainer.load_state_dict(self.saved)
-                self._load_runs(self.saved)  # again: a phase begins with a clean slate
+                self._load_runs(self.saved)  # again: the beginning of a phase resets them
             self.saved = None
 
     def between_steps(self, trainer: Trainer) -> None:

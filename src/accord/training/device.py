@@ -25,10 +25,10 @@ def resolve_device(name: str) -> torch.device:
 
 
 def has_whole_gpu() -> bool:
-    """Whether nothing holds this process to a share of a GPU's multiprocessors, as NVIDIA's MPS can.
+    """Whether this process may use all of a GPU's multiprocessors; NVIDIA's MPS can limit it to a share.
 
-    On an H200, with shares of 15 to 75 %, cuBLAS's products of half-precision matrices were wrong, and not the same
-    twice; those of single precision were right.
+    On an H200, with shares of 15 to 75 %, cuBLAS's products of half-precision matrices were wrong and differed
+    from time to time; those of single precision were right.
     """
     try:
         return float(os.environ.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100")) >= 100

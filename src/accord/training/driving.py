@@ -1,8 +1,8 @@
-"""Several trainings at once: each takes its turn, and on a GPU each has a stream of its own.
+"""Several trainings at once: they take turns, and on a GPU each has a stream of its own.
 
 A small network leaves most of a GPU idle; the kernels of trainings on different streams fill it together. A result
 does not depend on who else is training: each has its own networks, data order, random streams and captured steps.
-(Dropout in a network of one's own is the exception on a GPU: it draws from the device's one stream.)
+(Dropout in a user's own network is the exception on a GPU: it draws from the device's one stream.)
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ def drive(
     device: torch.device,
     ended: Callable[[int, AccordError | None], None],
 ) -> None:
-    """Bring all trainings to their end, a step of each at a time.
+    """Run all trainings to their end, a step of each at a time.
 
-    ``ended`` is told of each as it ends, with the error where it could not continue; the others do.
+    ``ended`` is called when one ends, with its error if it failed; the others continue.
     """
     computes_here()
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):  # the same bytes every time

@@ -1,9 +1,9 @@
 """Forking a process that has computed.
 
 A forked process has its parent's memory but not its threads: work shared among them would wait for ever, so a child
-uses one thread. And a thread that ends gives its buffers back to MKL after Python has taken leave of it, and so do
-its helpers; a child that is forked in that moment finds MKL's lock taken by nobody. So a fork waits until threads
-that have computed and ended are gone.
+uses one thread. And a thread that ends, or one of its helper threads, returns its buffers to MKL after Python has
+finished with it. A child that is forked at that moment inherits MKL's lock as taken, and nobody releases it. So a
+fork waits until threads that have computed and ended are gone.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import torch
 
 TASKS = Path("/proc/self/task")
 LONGEST, QUIET = 2.0, 0.05
-"""Seconds that a fork waits at most, and that nothing must happen before it."""
+"""Seconds that a fork waits at most, and seconds without a change of threads before it."""
 _computed: set[int] = set()
 
 
 def computes_here() -> None:
-    """Remember that this thread makes products."""
+    """Note that this thread computes matrix products."""
     _computed.add(threading.get_native_id())
 
 
@@ -38,7 +38,7 @@ def _wait_for_the_ended() -> None:
 
 
 def _wait_for_quiet(until: float) -> None:
-    """Helpers have no names that we know: wait until no thread has come or gone for a while."""
+    """Helper threads have no known names: wait until no thread has started or ended for a while."""
     known, since = set(os.listdir(TASKS)), time.monotonic()
     while time.monotonic() < until and time.monotonic() - since < QUIET:
         time.sleep(0.005)

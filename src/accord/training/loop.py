@@ -2,10 +2,10 @@
 
 The runs differ in seed, learning rate, L2 term, constants and prior. Each draws its order and its negatives from
 streams of its own, and a step is one set of operations for all of them. A run that stops early leaves its stack and
-frees its memory. What a run learns does not depend on who else is in the stack. Where runs would go through a phase
-alike, as those that differ in their constants alone do through the training of DeCA(p)'s prior, one goes for all,
-and what it has become answers for all. On a GPU a step is captured once and replayed, and runs leave when a share
-of them has stopped: a smaller stack has to be captured again.
+frees its memory. What a run learns does not depend on the other runs of the stack. If a phase is the same for
+several runs, as the training of DeCA(p)'s prior is for runs that differ in their constants alone, one run trains
+for all, and its network answers for all. On a GPU a step is captured once and replayed, and runs leave when a share
+of them has stopped, because a smaller stack has to be captured again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def training(
     runs: Sequence[Run],
     checkpoint: Checkpoint | None = None,
 ) -> Iterator[None]:
-    """A training that makes a step whenever it is asked to; histories go into the runs, weights into the networks.
+    """A generator that makes one step at a time; histories go into the runs, weights into the networks.
 
-    With ``checkpoint`` all of it is saved now and then, and resumed from what was saved.
+    With ``checkpoint``, the training is saved now and then, and resumed from what was saved.
     """
     device = runs[0].data.device
     checkpointer = Checkpointer(phases, runs, checkpoint)
@@ -81,7 +81,7 @@ def _groups(runs: Sequence[Run]) -> list[list[int]]:
     for number, run in enumerate(runs):
         for group in groups:
             one = runs[group[0]]
-            same_fate = str(one.error) == str(run.error)  # of a resumed training, the words are all there is
+            same_fate = str(one.error) == str(run.error)  # of a resumed training, the text is known
             if one.options == run.options and same_fate and _same_data(one, run):
                 group.append(number)
                 break
@@ -99,7 +99,7 @@ def _same_data(one: Run, other: Run) -> bool:
 def _gather(
     phase: Phase, groups: Sequence[Sequence[int]], each: Sequence[Any], alike: dict[Any, list[list[int]]]
 ) -> None:
-    """Who goes through a phase: of each group the first. Of those that learnt alike before, one answers for all."""
+    """Which runs train in a phase: the first of each group. Of runs with the same earlier network, one answers."""
     for one in each:
         one.rejoin()
         if phase.shared:
@@ -110,7 +110,7 @@ def _gather(
 
 @torch.no_grad()
 def _hand_on(phase: Phase, groups: Sequence[Sequence[int]]) -> None:
-    """What one run of each group has learnt goes to the others."""
+    """Copy the networks of one run of each group to the others."""
     for network in (*phase.networks.values(), *phase.last.values()):
         networks = as_stack(network).networks
         for first, *others in groups:
@@ -132,7 +132,7 @@ class PhaseTrainer:
     ) -> None:
         self.phase, self.number, self.stacks, self.values = phase, number, stacks, values
         self.runs = list(runs)
-        """Who is in the stack; a run that has stopped stays until the stack is made smaller."""
+        """The runs in the stack; a run that has stopped stays until the stack is made smaller."""
         self.begun = list(range(len(runs)))
         """The index at which each of them began."""
         self.options = runs[0].options
@@ -340,7 +340,7 @@ class PhaseTrainer:
 
     @torch.no_grad()
     def _keep_last(self, which: Sequence[int]) -> None:
-        """Hand the weights with which these runs end to the networks that keep them, where there are such."""
+        """Copy the weights with which these runs end to the networks that keep them, if there are any."""
         rows = torch.tensor(which, dtype=torch.int64, device=self.device)
         for role, network in self.phase.last.items():
             for kept, current in zip(as_stack(network).tensors(), self._tensors(role), strict=True):

@@ -1,4 +1,4 @@
-"""Independent random streams from one seed: a stream's numbers depend on its own words alone."""
+"""Independent random streams from one seed: a stream's numbers depend on the seed and its own name alone."""
 
 from __future__ import annotations
 

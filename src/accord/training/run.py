@@ -1,4 +1,4 @@
-"""One run of a training: what it learns from, how, and what became of it."""
+"""One run of a training: its data, its options and its history."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Run:
     error: AccordError | None = None
     """Why it could not continue, where it diverged."""
     followers: list[Run] = field(default_factory=list)
-    """Runs for which it goes through a shared phase."""
+    """Runs for which it trains in a shared phase."""
 
     def start_phase(self) -> None:
         self.best, self.best_epoch, self.value = None, 0, None
@@ -95,7 +95,7 @@ class Run:
 
     @property
     def everyone(self) -> list[Run]:
-        """This run and those it goes through a shared phase for."""
+        """This run and those for which it trains in a shared phase."""
         return [self, *self.followers]
 
     def exhausted(self, epoch: int) -> bool:
@@ -119,7 +119,7 @@ class Run:
 
 
 def diverged(loss: float, finite: bool, epoch: int, phase: str, options: TrainingOptions) -> AccordError | None:
-    """What to say of a run whose loss or weights are no numbers any more; None where all is well."""
+    """The error of a run whose loss or weights are not finite any more; None where all is well."""
     if math.isfinite(loss) and finite:
         return None
     what = "some weights are not finite" if math.isfinite(loss) else f"the loss is {loss}"

@@ -3,7 +3,7 @@
 On a GPU a small network's step is hundreds of kernels of a few microseconds each, and launching them one by one
 takes longer than running them. `Stepper` captures the step of each stage once, as a CUDA graph, and replays it for
 every whole batch; what changes from step to step (which batch, which step, which rate) lies in tensors that the
-captured step reads. The first steps, batches that are not whole, and steps on a CPU are made plainly.
+captured step reads. The first steps, batches that are not whole, and steps on a CPU are not captured.
 """
 
 from __future__ import annotations

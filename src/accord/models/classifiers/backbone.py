@@ -88,7 +88,7 @@ class Norm(nn.BatchNorm2d):
         self.num_batches_tracked = None
 
     def forward(self, input: Tensor) -> Tensor:
-        if self.training and input.numel() == input.shape[1]:  # one value of each channel has no spread of its own
+        if self.training and input.numel() == input.shape[1]:  # one value of each channel has no variance
             return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
         return super().forward(input)
 

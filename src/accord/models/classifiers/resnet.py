@@ -17,7 +17,7 @@ def convolve(layer: nn.Conv2d, inputs: Tensor) -> Tensor:
 
 
 class Block(nn.Module):
-    """Two 3×3 convolutions beside a shortcut without parameters."""
+    """Two 3×3 convolutions and a shortcut without parameters."""
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Block(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         x = F.relu(self.first_norm(convolve(self.first, inputs)), inplace=True)
         x = self.second_norm(convolve(self.second, x))
-        if self.stride != 1 or self.added:  # every second pixel, and channels of nought
+        if self.stride != 1 or self.added:  # every second pixel, and channels of zeros
             inputs = F.pad(inputs[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
         return F.relu(x + inputs, inplace=True)
 

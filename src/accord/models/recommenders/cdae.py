@@ -72,7 +72,7 @@ class CDAE(nn.Module):
         self.starts, self.clicked = starts, items
 
     def encode(self, rows: Tensor, position: Tensor, clicked: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Hidden layer of some users, whose clicked items stand at their ``position`` in ``rows``."""
+        """Hidden layer of some users, whose clicked items are at their ``position`` in ``rows``."""
         inputs = gather(self.items_in, clicked)
         if weights is not None:
             inputs = inputs * weights[:, None]

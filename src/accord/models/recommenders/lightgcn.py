@@ -45,7 +45,7 @@ def propagate(
     """L rounds of averaging over neighbours, and the mean of all rounds.
 
     ``steps`` are those of two rounds on the smaller side, from item to item or from user to user. With them the
-    larger side is gone through once there and once back; without, by Horner's rule: E + A(E + A(E + …)).
+    larger side is read once there and once back; without them, by Horner's rule: E + A(E + A(E + …)).
     """
     if steps is None:
         return _horner(users, items, graph, back)
@@ -102,7 +102,8 @@ def _graphs(
 def _steps(graph: Tensor, back: Tensor) -> Tensor | None:
     """Two rounds on the smaller side as one matrix; None where that is more work than the rounds themselves.
 
-    It is where many have clicked on much, as with MovieLens: then nearly every item is two steps from every other.
+    That is so where many users have clicked many items, as with MovieLens: then nearly every item is two steps
+    from every other.
     """
     if len(graph) < len(back):
         graph, back = back, graph

@@ -56,7 +56,7 @@ class NeuMFStack(JoinedStack):
 class NeuMF(nn.Module):
     """He et al. (2017), section 3.4: with 32 dims the perceptron is 256-128-64-32, as in their program.
 
-    The first layer reads a user and an item side by side, so it is the sum of a user's part and an item's part:
+    The first layer reads a user's and an item's vector, so it is the sum of a user's part and an item's part:
     each is computed once per user and once per item, never per pair.
     """
 

@@ -11,8 +11,8 @@ from torch.autograd.function import once_differentiable
 from accord.kernels.segment_sum import flattened, marked, segment_sum, table_gradient
 
 INIT_STD = 0.1
-"""Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), from where products
-of vectors take so long to grow that early stopping takes the popularity ranking for the end of training."""
+"""Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), with which products
+of vectors grow so slowly that early stopping ends the training at the popularity ranking."""
 
 
 @runtime_checkable
@@ -31,7 +31,7 @@ class PairModel(Protocol):
 class _PairLogits(torch.autograd.Function):
     """Σ_d w_d · U[u]_d · V[i]_d + b_i + b with a hand-written backward; weight and biases may be None.
 
-    A user stands once in a batch for all its candidate items, so its vector is gathered once and its
+    A user is in a batch once for all its candidate items, so its vector is gathered once and its
     gradient is scattered once; autograd's own backward would do each per pair.
     """
 
