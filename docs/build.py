@@ -21,7 +21,7 @@ Each setting is a keyword of `Recommender(...)` or `Classifier(...)`, and a name
 `accord compare`, `--set METHOD.NAME=VALUE` sets it for one method alone.
 
 A setting belongs to a task or to some methods. Other methods ignore it. Each setting is declared, with its text on
-this page, in one class: those of a task in `accord.estimators.settings`, those of a method in the method's own file.
+this page, in one class: for a task in `accord.estimators.settings`, for a method in its own file.
 """
 TITLES = {"clicks": "The recommender", "labels": "The classifier"}
 TASK_TEXTS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 # MKL's own store of buffers does not survive a fork of a process whose threads have multiplied: a forked worker
-# would wait for ever in its first product. Without it products take as long as with it.
+# would wait for ever in its first product. Products take as long without it.
 os.environ.setdefault("MKL_DISABLE_FAST_MM", "1")
 
 from typing import TYPE_CHECKING

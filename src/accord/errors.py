@@ -19,7 +19,7 @@ class MissingDataError(DataError):
 
 
 class LimitError(DataError):
-    """What this machine has no room for, with the settings at hand."""
+    """A training that does not fit into this machine."""
 
 
 class SettingError(AccordError):
@@ -35,7 +35,7 @@ class InterruptedRunError(AccordError):
 
 
 class Stopped(BaseException):
-    """A command is asked to end. No error: nobody on the way may take it for a run that failed."""
+    """A command is asked to end. It is no `Exception`, so that no code takes it for a run that failed."""
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -50,7 +50,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of another library says, short enough to stand in a sentence.
+    """The message of another library's error, short enough for a sentence.
 
     >>> first_line(ValueError("no.\\nand more"))
     'no'

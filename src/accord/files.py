@@ -15,16 +15,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 DRAFT, OWNER, NEW, OLD = ".draft", "owner.json", "new", "old"
-"""How a folder beside a place ends while that place is replaced, and what such a folder holds."""
+"""The suffix of the hidden folder next to a path that is being replaced, and the names inside it."""
 HIGHEST_PROCESS = 1 << 31
 
 
 @contextmanager
 def whole_file(path: Path, *, flush: bool = False, follow: bool = False) -> Iterator[Path]:
-    """A file beside ``path`` that takes its place when the block succeeds, and vanishes if not.
+    """A new file next to ``path`` that takes its place when the block succeeds, and vanishes if not.
 
     With ``flush`` it is on the disk before it does. What lies at ``path``, a link, a device or a pipe, is itself
-    replaced, so that nobody who prepared a folder leads a write out of it. ``follow`` is for a file that the
+    replaced, so that a prepared folder cannot lead a write out of it. ``follow`` is for a file that the
     person named: a link stays and what it leads to is replaced; a device or a pipe is written to.
     """
     if follow and path.exists() and not path.is_file() and not path.is_dir():
@@ -48,7 +48,7 @@ def whole_file(path: Path, *, flush: bool = False, follow: bool = False) -> Iter
 
 
 def behind_links(path: Path) -> Path:
-    """The place that a link leads to; a path that is none as it is."""
+    """The place that a link leads to; any other path as it is."""
     return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
@@ -69,8 +69,8 @@ def copy_whole(source: Path, target: Path) -> None:
 def whole_folder(path: Path) -> Iterator[Path]:
     """A fresh folder that takes the place of ``path`` when the block succeeds, and vanishes if not.
 
-    It is made inside a hidden folder beside ``path``, which says whose it is and takes what ``path`` held before.
-    Whoever is killed between the two renames leaves that there: `standing` reads it, `clear_dead` puts it back.
+    It is made inside a hidden folder next to ``path``, which names its process and takes what ``path`` held before.
+    A process that is killed between the two renames leaves it there: `standing` reads it, `clear_dead` restores it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     work = path.with_name(f".{path.name}.{secrets.token_hex(4)}{DRAFT}")
@@ -99,7 +99,7 @@ def standing(path: Path) -> Path:
 
 
 def clear_dead(path: Path) -> None:
-    """Put back or clear what processes that were killed left of ``path``; only who writes there may.
+    """Restore or remove what killed processes left of ``path``; only for code that writes there.
 
     A folder that is not certainly ours, or whose process may live, here or in another container, is left alone.
     """
@@ -111,7 +111,7 @@ def clear_dead(path: Path) -> None:
 
 
 def _close(work: Path, path: Path) -> None:
-    """Remove a hidden folder; what it holds of ``path`` goes back if nothing has taken its place."""
+    """Remove a hidden folder; what it holds of ``path`` is restored if nothing has taken its place."""
     if _is_folder(work / OLD) and not os.path.lexists(path):
         try:
             (work / OLD).rename(path)
@@ -131,7 +131,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _owner(work: Path) -> dict[str, Any] | None:
-    """Who made a hidden folder; None where it is no folder of ours."""
+    """The process that made a hidden folder; None where it is no folder of ours."""
     path = work / OWNER
     try:
         owner = json.loads(path.read_text(encoding="utf-8")) if path.is_file() and not path.is_symlink() else None
@@ -141,7 +141,7 @@ def _owner(work: Path) -> dict[str, Any] | None:
 
 
 def _this_process() -> dict[str, Any]:
-    """What tells this process from every other; empty where the system does not say."""
+    """What identifies this process; empty where the system does not say."""
     try:
         process, started = _process("self")
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -161,7 +161,7 @@ def _process(name: str | int) -> tuple[int, int]:
 
 
 def _is_dead(owner: dict[str, Any], here: dict[str, Any]) -> bool:
-    """Whether a process of this boot and this PID namespace certainly is no more."""
+    """Whether a process of this boot and this PID namespace has certainly ended."""
     process = owner.get("process")
     if any(owner.get(name) != here[name] for name in ("host", "boot", "namespace")):
         return False

@@ -1,4 +1,4 @@
-"""How much memory and disk is left, and sizes in words."""
+"""Free memory and disk, and sizes in words."""
 
 from __future__ import annotations
 

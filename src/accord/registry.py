@@ -76,7 +76,7 @@ class Registry(Generic[T]):
         for point in entry_points(group=self.group):
             try:
                 self._plug_in(point.name, point.load())
-            except Exception as error:  # a stranger's package may raise what it likes
+            except Exception as error:  # an installed package may raise anything
                 words = f"The installed {self.kind} '{point.name}' ({point.value}) cannot be used"
                 self._broken[point.name] = f"{words}: {first_line(error)}."
 

@@ -14,7 +14,7 @@ from accord.data.reading import Columns, begun, choose_columns, is_text, name_of
 from accord.errors import DataError
 
 pc: Any = pyarrow.compute
-"""Its functions are made when it is imported, where type checkers do not see them."""
+"""Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class Clicks:
     user_ids: Ids
     item_ids: Ids
     counts: np.ndarray
-    """How often each pair stood in the log."""
+    """How often each pair is in the log."""
     times: np.ndarray | None
     """Time of the first click of each pair, as a number that grows with time."""
     columns: Columns
     time_type: pa.DataType | None = None
-    """What the log's time column was, so that times go out as they came in."""
+    """The type of the log's time column, so that times go out as they came in."""
 
     def __len__(self) -> int:
         return len(self.users)

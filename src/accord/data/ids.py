@@ -13,7 +13,7 @@ import pyarrow.compute
 from accord.errors import DataError, UnknownIdError
 
 pc: Any = pyarrow.compute
-"""Its functions are made when it is imported, where type checkers do not see them."""
+"""Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _plain(raw: Any) -> Sequence[Any] | np.ndarray:
 def encode(
     column: pa.ChunkedArray, kind: str, where: str, name: str, *, from_text: bool = False
 ) -> tuple[np.ndarray, Ids]:
-    """Row numbers of a column, in order of first appearance, and the ids they stand for.
+    """Row numbers of a column, in order of first appearance, and the ids of these rows.
 
     In a column ``from_text``, such as of a CSV file, which knows strings alone, integers are recognised.
     """
@@ -137,14 +137,14 @@ def _without_unused_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     own = [pc.dictionary_encode(chunk.indices) for chunk in chunks]
     used = [_dictionary(chunk).take(codes.dictionary) for chunk, codes in zip(chunks, own, strict=True)]
-    shared = pc.dictionary_encode(pa.chunked_array(used))  # the same value may stand in several dictionaries
+    shared = pc.dictionary_encode(pa.chunked_array(used))  # the same value may be in several dictionaries
     codes = [of.indices.take(codes.indices) for of, codes in zip(shared.chunks, own, strict=True)]
     values = shared.chunk(0).dictionary
     return pa.chunked_array([pa.DictionaryArray.from_arrays(each, values) for each in codes])
 
 
 def _dictionary(chunk: pa.DictionaryArray) -> pa.Array:
-    """The values of a dictionary array; Arrow takes none out of views, which polars hands over."""
+    """The values of a dictionary array; Arrow cannot take values out of the view types that polars uses."""
     views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     values = chunk.dictionary
     return pc.cast(values, views.get(values.type, values.type))

@@ -21,9 +21,9 @@ LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
 WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
 LONGEST_LABEL = 1000
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-"""Decoders that are used at all: no format that hands its content to another program, as EPS does."""
+"""Decoders that are used: no format that hands its content to another program, as EPS does."""
 Tick = Callable[[int, int], None]
-"""Told images read and images in all."""
+"""Called with images read and images in all."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _numbers(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
         raise DataError(
             f"Column '{name}' of {where} holds text; turn it into numbers, or leave it out with --ignore {name}."
         ) from error
-    bad = ~np.isfinite(values)  # a missing one is NaN by now
+    bad = ~np.isfinite(values)  # a missing number is NaN here
     if bad.any():
         row = int(np.flatnonzero(bad)[0]) + 1
         raise DataError(
@@ -180,7 +180,7 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
             raise DataError(
                 f"There is not enough memory for '{path}' (data row {k + 1}); give --size N."
             ) from error
-        except Exception as error:  # decoders raise what they like at a damaged image
+        except Exception as error:  # a damaged image can make a decoder raise anything
             reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
             raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
         if tick is not None:

@@ -81,7 +81,7 @@ def open_table(source: Any) -> tuple[Any, str]:
 def read_table(source: Any) -> tuple[pa.Table, str]:
     """All columns of a file or of a table held in memory, and the words that name it in messages.
 
-    What was read of a file can be handed on in its stead: the table knows its name, and whether all was text.
+    A table that was read from a file can be given instead of the file: it knows the file, and whether all was text.
     """
     table, where = open_table(source)
     return (table.read() if isinstance(table, TextFile) else table), where
@@ -124,7 +124,7 @@ def begun(where: str) -> str:
 
 
 def listed(names: list[str]) -> str:
-    """Names of columns in a message: the first of them, and none without end."""
+    """Names of columns in a message: the first few, each cut to a length."""
     shown = ", ".join(" ".join(name[:80].split()) for name in names[:NAMES_SHOWN])
     return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
 
@@ -208,7 +208,7 @@ def _open_file(path: Path) -> pa.Table | TextFile:
 
 
 def _refuse_bombs(path: Path, rows: int, schema: pa.Schema, names: list[str] | None) -> None:
-    """A few bytes of Parquet can stand for very many rows; those that cannot fit are refused unread."""
+    """A few bytes of Parquet can expand to very many rows; rows that cannot fit are refused unread."""
     kinds = [field.type for field in schema if names is None or field.name in names]
     need, free = int(rows * sum(_bytes_each(kind) for kind in kinds)), machine_memory()
     if need > free:

@@ -1,10 +1,10 @@
 """Click logs whose every click and every non-click has a known truth.
 
-A user likes an item when its affinity, taste · traits + quality, is above the user's own bar. Genuine clicks
+A user likes an item when its affinity, taste · traits + quality, is above the user's own threshold. Genuine clicks
 come from liked items that the user was exposed to, and exposure follows popularity. Three kinds of noise
 put clicks on items the user does *not* like:
 
-- ``misclick``: any item, uniformly: the slip of a finger;
+- ``misclick``: any item, uniformly, as by a slip of the finger;
 - ``conformity``: popular items, more so than genuine exposure: clicked because everybody does;
 - ``promotion``: items pushed onto the page, whatever their worth: clicked because they were there.
 
@@ -54,7 +54,7 @@ class SimulatorSettings(BaseModel):
     """Share of the catalogue that a user likes, on average."""
     taste_dims: int = Field(default=8, ge=1)
     quality_spread: float = Field(default=0.5, ge=0)
-    """Standard deviation of item quality, beside a taste term of 1."""
+    """Standard deviation of item quality; the taste term has 1."""
     popularity_slope: float = Field(default=0.8, ge=0)
     """Exposure of the item of rank r is r^(−slope)."""
     conformity_slope: float = Field(default=1.4, ge=0)
@@ -169,7 +169,7 @@ def _draw_preferences(settings: SimulatorSettings, rng: np.random.Generator) -> 
     taste = rng.normal(size=(settings.users, settings.taste_dims)) / settings.taste_dims**0.5
     traits = rng.normal(size=(settings.items, settings.taste_dims))
     quality = rng.normal(scale=settings.quality_spread, size=settings.items)
-    # Given a taste, affinity over items is normal: the bar that like_rate of them pass has a closed form.
+    # Given a taste, affinity over items is normal: the threshold that like_rate of them pass has a closed form.
     deviation = np.sqrt((taste**2).sum(1) + settings.quality_spread**2)
     bar = NormalDist().inv_cdf(1 - settings.like_rate) * deviation
     return Preferences(*(array.astype(np.float32) for array in (taste, traits, quality, bar)))

@@ -56,7 +56,7 @@ CLEAN_EXAMPLES = 1000
 
 
 def clean_apart(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which examples to take out before noise is added, a tenth at most, and which are left."""
+    """Which examples to take out before noise is added, a tenth at most, and which remain."""
     order = np.random.default_rng([seed, 0xC1EA]).permutation(count)
     taken = min(CLEAN_EXAMPLES, count // 10)
     return order[:taken], np.sort(order[taken:])

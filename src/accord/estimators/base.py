@@ -20,7 +20,7 @@ from accord.training import EpochRecord, Run, computes_here
 
 OBJECTIVES: dict[str, Any] = {"clicks": binary, "labels": multiclass}
 CUSTOM = "custom"
-"""How a run folder calls an architecture of the person's own."""
+"""The name of a user's own architecture in a run folder."""
 
 
 class Cache:
@@ -30,7 +30,7 @@ class Cache:
         self._made: dict[Any, tuple[Any, Any]] = {}
 
     def get(self, key: tuple[Any, ...], owners: Sequence[Any], make: Callable[[], Any]) -> Any:
-        """What was made for a key, in which ``owners`` are told apart by identity."""
+        """What was made for a key, in which ``owners`` are distinguished by identity."""
         whole = (*key, *map(id, owners))
         if whole not in self._made:
             self._made[whole] = (owners, make())
@@ -47,7 +47,7 @@ class Prepared:
     architecture: str
     """The target's."""
     identity: Sequence[Any]
-    """Words and arrays that tell this training from all others, for its checkpoint."""
+    """Words and arrays that identify this training, for its checkpoint."""
     same: Mapping[str, Any] = field(default_factory=dict)
     """What the runs of a stack must have in common, by name."""
     clean: Any = None
@@ -58,7 +58,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training leaves behind of one run."""
+    """The result of a training, for one run."""
 
     history: list[EpochRecord]
     kept: dict[str, nn.Module]
@@ -68,10 +68,10 @@ class Trained:
 
 
 class Estimator:
-    """Fit, judge the given labels, save and load; what is done with a task's data is the subclass's."""
+    """Fit, judge the given labels, save and load; a subclass handles the data of its task."""
 
     kind: ClassVar[str]
-    """What a run folder calls it."""
+    """Its name in a run folder."""
     task: ClassVar[str]
     metric: ClassVar[str]
     """The metric of noisy validation by which the epoch is chosen."""
@@ -139,11 +139,11 @@ class Estimator:
         return False
 
     def _join(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
-        """Let the runs of a stack share what they can; gives more that the method is told."""
+        """Let the runs of a stack share what they can; returns more fields of the method's setup."""
         return {}
 
     def _fit(self, source: Mapping[str, Any], callback: Any, checkpoint: Any) -> Self:
-        """Fit alone; where that fails or is stopped, the estimator is what it was before."""
+        """Fit alone; if that fails or is stopped, the estimator stays as it was before."""
         from accord.estimators.fitting import fit_together
 
         before = dict(vars(self))

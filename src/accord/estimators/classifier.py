@@ -119,9 +119,9 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
         with trusted labels for mw-net; ``eval_set`` ones whose accuracy is written into the history and decides
-        nothing. ``names`` are the examples' own, such as files. ``callback`` is told of the progress.
-        ``checkpoint`` is a file in which the training is saved from time to time: where it is there already, the
-        training is resumed from it, and when all is done it is removed.
+        nothing. ``names`` are the examples' own, such as files. ``callback`` receives the progress.
+        ``checkpoint`` is a file in which the training is saved from time to time. If it exists, the training is
+        resumed from it; when all is done, it is removed.
         """
         source = {"X": X, "y": y, "clean": clean, "eval_set": eval_set, "names": names}
         return self._fit(source, callback, checkpoint)
@@ -310,7 +310,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         del self._whole, self._eval_set, self._inputs
 
     def _worst_images(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Positions and pixels of the least believable images, for the report."""
+        """Positions and pixels of the worst images, for the report."""
         if len(self.shape_) == 1:
             return None
         order = np.argsort(self.label_quality_, kind="stable")
@@ -397,7 +397,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     # -- noise -----------------------------------------------------------------------------------------
 
     def find_label_issues(self, share: float | None = None) -> pa.Table:
-        """Every example it was fitted on, the least believable label first.
+        """Every example it was fitted on, worst label first.
 
         Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
         takes the example for another class, or with ``share`` it is among the worst of that share.

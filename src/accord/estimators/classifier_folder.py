@@ -1,4 +1,4 @@
-"""What only a classifier's run folder has: classes, scaling, labels and what was said of them."""
+"""What only a classifier's run folder has: classes, scaling, labels and their qualities."""
 
 from __future__ import annotations
 

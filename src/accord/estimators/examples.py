@@ -41,7 +41,7 @@ def refused(advice: str) -> Iterator[None]:
 
 
 def count(labels: Any) -> int:
-    """How many there are; a thing without a length is one."""
+    """How many there are; an object without a length is one."""
     try:
         return len(labels)
     except TypeError:
@@ -49,7 +49,7 @@ def count(labels: Any) -> int:
 
 
 def refuse_other_than_pairs(**given: Any) -> None:
-    """Further examples come as (inputs, labels), if they come."""
+    """Further examples are given as (inputs, labels), if at all."""
     for name, examples in given.items():
         if examples is not None and not (isinstance(examples, tuple | list) and len(examples) == 2):
             raise DataError(f"'{name}' is not a pair; give {name}=(inputs, labels).")

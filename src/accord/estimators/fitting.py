@@ -50,9 +50,10 @@ def fit_together(
     ``sources`` are the keyword arguments of `fit`: one mapping for all, or one for each. Estimators that differ in
     their seeds, rates, L2 terms and constants alone are trained as stacks where their architecture can be; others
     run next to one another on a GPU, and take turns elsewhere. Logs and arrays that are the same object are held
-    once. ``fitted`` is told of each as it is ready. Where one cannot be trained, the others are, and ``failed`` is
-    told of it, or its error is raised at the end. ``checkpoint`` is a file, or a `Checkpoints` folder for many
-    trainings: what is found there is resumed. Without ``judge`` no labels are judged, which is enough for a search.
+    once. ``fitted`` is called with the index of each when it is ready. If one cannot be trained, the others are,
+    and ``failed`` is called with its index and error; without ``failed`` the error is raised at the end.
+    ``checkpoint`` is a file, or a `Checkpoints` folder for many trainings: what is found there is resumed. Without
+    ``judge`` no labels are judged, which is enough for a search.
     """
     each = [sources] * len(estimators) if isinstance(sources, Mapping) else list(sources)
     told = list(callbacks or [None] * len(estimators))
@@ -192,7 +193,7 @@ class _Training:
         return training(self.phases, self.stacks, list(self.values.values()), runs, self.checkpoint)
 
     def end(self, error: AccordError | None, ended: Callable[[int, AccordError | None], None]) -> None:
-        """Hand every run what it has learnt."""
+        """Give every estimator what its run has learnt."""
         failed = error
         for place, (k, estimator, prepared) in enumerate(
             zip(self.group, self.estimators, self.prepared, strict=True)
@@ -240,7 +241,7 @@ def refuse_apart(prepared: Sequence[Prepared]) -> None:
 
 
 def stack_key(estimator: Estimator) -> str | None:
-    """Words that runs share which may be trained as one stack; None where they are not stacked."""
+    """A key that is equal for runs which may be trained as one stack; None where they are not stacked."""
     settings = estimator.settings
     method = settings.method_class
     if not method.stackable or not estimator._stackable(settings):
@@ -274,7 +275,7 @@ def batched(jobs: Sequence[T], most: int) -> list[list[T]]:
 
 
 def once(arrays: Iterable[tuple[Any, Any]]) -> Iterator[Any]:
-    """The arrays of (whose it is, array); where whose it is came before, its number instead."""
+    """The arrays of pairs (owner, array); for an owner that came before, its number instead."""
     seen: dict[int, int] = {}
     for owner, array in arrays:
         array = array if isinstance(array, np.ndarray) else str(array)

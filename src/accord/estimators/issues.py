@@ -24,6 +24,6 @@ def flag_share(quality: np.ndarray, share: float) -> np.ndarray:
 
 
 def worst_first(table: pa.Table) -> pa.Table:
-    """Sorted by label quality, the least believable first."""
+    """Sorted by label quality, worst first."""
     order = np.argsort(np.asarray(table["label_quality"]), kind="stable")
     return table.take(pa.array(order))

@@ -1,6 +1,6 @@
 """Which labels of many classes to call wrong: those whose example the target takes for another class.
 
-A method that does not learn wrong labels by heart predicts the true class of its training examples: its own
+A method that does not memorise wrong labels predicts the true class of its training examples: its own
 prediction is the rule (cleanlab's ``predicted_neq_given``); the rule of confident learning, made for held-out
 probabilities, flags fewer here: on digits with 40 % noise it found 62 % of the wrong labels against 94 %, at a
 precision of 99 % against 96 %. Where no noise model was trained, the noise matrix is counted as confident learning
@@ -26,7 +26,7 @@ ROWS_AT_ONCE = 1 << 24
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a trained classifier says of every given label."""
+    """A trained classifier's judgement of every given label."""
 
     quality: np.ndarray
     predicted: np.ndarray

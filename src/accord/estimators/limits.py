@@ -1,4 +1,4 @@
-"""Whether a training will fit, asked before it starts."""
+"""Whether a training will fit, checked before it starts."""
 
 from __future__ import annotations
 

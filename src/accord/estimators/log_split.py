@@ -23,7 +23,7 @@ from accord.evaluation.ranking import Scorer
 PAIR_BLOCK = 1 << 14
 """Pairs scored at a time."""
 TRAIN, VALID, VALID_FILE, SEEN = range(4)
-"""What a click is for: trained on, held out for choosing the epoch, from a validation file, or only seen."""
+"""The use of a click: trained on, held out for choosing the epoch, from a validation file, or only seen."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class SplitLog:
 
     clicks: Clicks
     part: np.ndarray
-    """What each click is for."""
+    """The use of each click."""
     notes: dict[str, Any]
     """Counts, and how validation clicks were chosen."""
 

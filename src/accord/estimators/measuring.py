@@ -84,7 +84,7 @@ def measure_ranking(
 
 
 def measure_issues(truth: MatchedPairs, clicks: Clicks, quality: np.ndarray, flagged: np.ndarray) -> dict[str, Any]:
-    """Detection by quality and by the flag, for each kind of noise, beside item popularity."""
+    """Detection by quality and by the flag, for each kind of noise, and that of item popularity."""
     users, items, table = truth.users, truth.items, truth.table
     if "is_noise" not in table.column_names:
         raise DataError(f"The truth has no column is_noise (it has {', '.join(table.column_names)}).")

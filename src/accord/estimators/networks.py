@@ -22,7 +22,7 @@ class Networks:
     model: Any
     """A name, a torch module, or a callable (shape, classes) -> module."""
     features: Any
-    """Of one's own model: the layer whose output is its features, or a callable that gives features and logits."""
+    """Of a user's own model: the layer that outputs its features, or a callable that gives features and logits."""
     shape: tuple[int, ...]
     """Channels first."""
     classes: int
@@ -32,7 +32,7 @@ class Networks:
     alone: bool = False
     """Whether some step has a single example."""
     usual: str = "mlp"
-    """What ``auto`` stands for."""
+    """The model that ``auto`` means."""
     _width: int | None = None
 
     def __call__(self, role: str, architecture: Any = None) -> nn.Module:

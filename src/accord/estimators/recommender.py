@@ -100,9 +100,9 @@ class Recommender(Estimator):
 
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the rest.
         Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never recommended.
-        ``eval_set`` holds pairs whose metrics are written into the history and decide nothing. ``callback`` is told
-        of the progress. ``checkpoint`` is a file in which the training is saved now and then; where it is there
-        already, the training is resumed from it, and when all is done it is removed.
+        ``eval_set`` holds pairs whose metrics are written into the history and decide nothing. ``callback``
+        receives the progress. ``checkpoint`` is a file in which the training is saved now and then. If it exists,
+        the training is resumed from it; when all is done, it is removed.
         """
         source = {"log": log, "user": user, "item": item, "time": time, "valid": valid, "known": known}
         return self._fit({**source, "seen": seen, "eval_set": eval_set}, callback, checkpoint)
@@ -210,7 +210,7 @@ class Recommender(Estimator):
         return task
 
     def _as_served(self, task: RankingTask, training: Interactions) -> RankingTask:
-        """Users without a training click are ranked for as they will be: by popularity, unless the model is to."""
+        """Users without a training click are ranked as in use: by popularity, unless the model is to rank them."""
         if self.settings.cold_users == "model":
             return task
         return task.with_settled(training.degrees[task.users] == 0, by_popularity(training))
@@ -433,9 +433,9 @@ class Recommender(Estimator):
         return recommender_folder.metrics_of(self)
 
     def _move(self, device: torch.device | str) -> None:
-        """Take the networks to a device; between calls they are on the CPU, where several threads may use them."""
+        """Move the networks to a device; between calls they are on the CPU, where several threads may use them."""
         for network in self.networks_.values():
-            network.to(device).eval()  # and forget what was computed elsewhere
+            network.to(device).eval()  # and forget what was computed on another device
 
     def _seen(self) -> Interactions:
         return self._cached("seen", lambda: self._interactions(np.ones(len(self.clicks_), bool)))
@@ -455,7 +455,7 @@ class Recommender(Estimator):
 
 
 def type_of(model: str) -> Any:
-    """The class of a named model; nothing for a model of the person's own."""
+    """The class of a named model; nothing for a user's own model."""
     return None if model == CUSTOM else model_of(model, "clicks")
 
 

@@ -1,4 +1,4 @@
-"""What only a recommender's run folder has: ids, clicks and what was said of them."""
+"""What only a recommender's run folder has: ids, clicks and their qualities."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from accord.methods import METHODS
 from accord.models import MODELS
 
 SCHEMA_VERSION = 2
-"""Of what is written; version 0.1 wrote 1, which is still read."""
+"""The format that is written; version 0.1 wrote 1, which is still read."""
 LONGEST_VERSION = 40
 """Letters of a version's name that are repeated in words."""
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ DAMAGE = (
     *(KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OSError, OverflowError),
     *(MemoryError, AssertionError, pa.ArrowException, SafetensorError),
 )
-"""What reading a run folder that was tampered with can raise."""
+"""What reading a damaged run folder can raise."""
 
 
 @contextmanager
@@ -99,9 +99,9 @@ def kind_of(path: Path) -> str | None:
 
 @contextmanager
 def damage_named(run: Path, *, own_model: bool) -> Iterator[None]:
-    """Whatever goes wrong with a folder that was tampered with becomes one sentence that names it.
+    """Every error that a damaged folder causes becomes one sentence that names the folder.
 
-    What is wrong with a model of the person's own is said as it is.
+    An error of a user's own model is shown as it is.
     """
     try:
         yield
@@ -226,7 +226,7 @@ def _refuse_unknown_format(path: Path, config: dict[str, Any]) -> None:
 
 
 def _refuse_links(folder: Path) -> None:
-    """Nobody who prepared a run folder makes us read other files; the report is only ever written."""
+    """A run folder from somebody else cannot make us read other files; the report is only written."""
     home = os.path.realpath(folder)
     for path in folder.iterdir():
         if path.name != REPORT and path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(home):

@@ -35,7 +35,7 @@ class TaskSettings(BaseModel):
     seed: int = Field(default=0, ge=0)
     """One number from which every random stream is derived."""
     device: str = "auto"
-    """auto, cpu or cuda."""
+    """Where to train: cpu, cuda, or auto, which takes a GPU if there is one."""
 
     @property
     def method_class(self) -> type[Method]:
@@ -43,7 +43,7 @@ class TaskSettings(BaseModel):
 
 
 RATE, L2, DIMS = 3e-3, 0.06, 32
-"""Learning rate, λ and length of vectors where neither a person nor the model says any; by noisy validation."""
+"""Learning rate, λ and length of vectors if neither the user nor the model gives any; by noisy validation."""
 SGD_RATE, ADAM_RATE = 0.1, 1e-3
 """The same rates for classifiers."""
 
@@ -69,13 +69,13 @@ class ClickSettings(TaskSettings):
     init_std: float = Field(default=0.1, gt=0)
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
     epochs: int = Field(default=100, ge=1)
-    """Most epochs of a phase."""
+    """The largest number of epochs in a phase."""
     patience: int = Field(default=10, ge=0)
     """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
     restore: Literal["best", "last"] = "best"
     """Which epoch's weights to keep: the best by noisy validation, or the last."""
     batch_size: int = Field(default=2048, ge=1)
-    """Clicks of a step; as many non-clicks are drawn."""
+    """Clicks in a step; the same number of non-clicks is drawn."""
     learning_rate: float | None = Field(default=None, gt=0, le=1)
     """Adam's step size; by default 0.003, and 0.01 for lightgcn."""
     l2: float | None = Field(default=None, ge=0)
@@ -89,7 +89,7 @@ class ClickSettings(TaskSettings):
     valid_users: int = Field(default=10_000, ge=1)
     """At most this many users are ranked in validation."""
     cold_users: Literal["popularity", "model"] = "popularity"
-    """What ranks for users without a training click: item popularity, or the model's untrained vectors."""
+    """How users without a training click are ranked: by item popularity, or by the model's untrained vectors."""
 
     def training_options(self, n_users: int, capture: bool = False) -> TrainingOptions:
         rate, l2 = trait(self.model, "usual_rate", RATE), trait(self.model, "usual_l2", L2)
@@ -128,13 +128,13 @@ class LabelSettings(TaskSettings):
     method: str = "deca-p"
     """The training method: normal, ensemble, mw-net, itlm, deca or deca-p."""
     epochs: int = Field(default=60, ge=1)
-    """Epochs of a phase."""
+    """Epochs in a phase."""
     patience: int = Field(default=0, ge=0)
     """Epochs without better validation accuracy before a phase stops; 0 trains all epochs."""
     restore: Literal["best", "last"] = "best"
     """Which epoch's weights to keep: the best by noisy validation accuracy, or the last."""
     batch_size: int = Field(default=100, ge=1)
-    """Examples of a step."""
+    """Examples in a step."""
     optimiser: Literal["sgd", "adam"] = "sgd"
     """SGD with momentum 0.9, or Adam."""
     learning_rate: float | None = Field(default=None, gt=0, le=10)
@@ -144,7 +144,7 @@ class LabelSettings(TaskSettings):
     weight_decay: float = Field(default=5e-4, ge=0)
     """L2 term of the target."""
     clip: float | None = Field(default=5.0, gt=0)
-    """SGD: the longest gradient a step takes; a prior that is very sure of easy examples can ask for a huge one."""
+    """SGD: gradients are clipped to this length; a very confident prior can cause huge ones."""
     augment: Literal["none", "crop", "crop-flip"] = "none"
     """Random crops out of the padded image, and mirror images."""
     valid_share: float = Field(default=0.1, ge=0, lt=0.9)

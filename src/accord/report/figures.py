@@ -1,4 +1,4 @@
-"""Figures of studies: plots side by side, written as one SVG file."""
+"""Figures of studies: plots in a row, written as one SVG file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def draw_bars(
     *,
     colours: Mapping[str, int] | None = None,
 ) -> None:
-    """Bars of each group side by side: {group: {bar: (mean, std)}}."""
+    """Bars of each group next to one another: {group: {bar: (mean, std)}}."""
     axes.drawing = plots.grouped_bars(groups, labels, title, size=axes.size, colours=colours, heading=True)
 
 

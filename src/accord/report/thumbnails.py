@@ -16,7 +16,7 @@ LARGEST = 128
 
 
 def thumbnails(clf: Classifier) -> list[dict[str, Any]]:
-    """The images of the least believable labels; none for tables."""
+    """The images of the worst labels; none for tables."""
     if clf.worst_images_ is None:
         return []
     shown = []

@@ -61,7 +61,7 @@ class Task(ABC):
     rules: ClassVar[tuple[str, ...]] = ()
     """What has changed in how cells are made of the same settings and data: older ones are made anew."""
     special_rows: ClassVar[tuple[str, ...]] = ()
-    """Rows that are no method, beside the oracle."""
+    """Rows that are no method, besides the oracle."""
 
     protocol: dict[str, Any] = field(default_factory=dict, kw_only=True)
     """Written into every cell: data set, split sizes, noise and the like."""
@@ -151,7 +151,7 @@ class Task(ABC):
 
     @abstractmethod
     def identity_words(self, measurements: Sequence[str]) -> list[str]:
-        """More that tells cells apart."""
+        """More words that distinguish cells."""
 
     def comparable(self, source: Any) -> Any:
         """An input as it is compared."""

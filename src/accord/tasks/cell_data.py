@@ -29,7 +29,7 @@ class ClickData:
     noise: Any = None
     """A table of clicks with is_noise."""
     seen: Any = None
-    """Pairs that are not to be recommended, beside the log and its validation clicks."""
+    """Pairs that are not to be recommended, besides the log and its validation clicks."""
 
 
 def clean_only(data: ClickData, clean: Any) -> ClickData:

@@ -16,7 +16,7 @@ from accord.errors import DataError, SettingError
 from accord.tasks.labels import LabelTask
 
 Tick = Callable[[int, int], None]
-"""Told images read and images in all."""
+"""Called with images read and images in all."""
 
 
 @dataclass(frozen=True)

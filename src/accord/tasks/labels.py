@@ -40,7 +40,7 @@ class LabelTask(Task):
     X: Any
     y: Any
     test: tuple[Any, Any] | None = None
-    """Clean examples: for the final test, and measured along the way, but never chosen by."""
+    """Clean examples: for the final test, and measured after every epoch, but never used to choose."""
     noise: float = 0.0
     """Share of training labels redrawn; the labels as given are then taken for the truth."""
     noise_kind: str = "uniform"

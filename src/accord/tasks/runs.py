@@ -1,4 +1,4 @@
-"""What can be asked of a saved run, whichever task it is of."""
+"""What can be asked of a saved run, of any task."""
 
 from __future__ import annotations
 

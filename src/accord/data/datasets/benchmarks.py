@@ -30,7 +30,7 @@ class Benchmark:
     test: pa.Table
     """Clean pairs, for the final test and nowhere else."""
     known: pa.Table
-    """Pairs whose ids the models know, beside those of the training log."""
+    """Pairs whose ids the models know, besides those of the training log."""
     clean_train: pa.Table | None
     """The truly clean training rows, for the `oracle` row alone."""
     ks: tuple[int, ...]
@@ -103,7 +103,7 @@ def _pairs(table: pa.Table) -> pa.Table:
 
 
 def _without(table: pa.Table, earlier: list[pa.Table]) -> pa.Table:
-    """The distinct pairs of a table that stand in no earlier one."""
+    """The distinct pairs of a table that are in no earlier one."""
     seen = {pair for other in earlier for pair in _tuples(other)}
     kept = []
     for pair in _tuples(table):

@@ -13,7 +13,7 @@ FOLDER_VARIABLE = "ACCORD_DATA"
 
 
 def data_root() -> Path | None:
-    """The folder that the environment names."""
+    """The folder that the environment variable names."""
     folder = os.environ.get(FOLDER_VARIABLE)
     return Path(folder) if folder else None
 
@@ -30,7 +30,7 @@ class DataFile:
     member: str | None = None
     """The file inside an archive at ``origin``."""
     archive_checksum: str | None = None
-    """The archive's, written alike."""
+    """The archive's checksum, in the same form."""
     header: str = ""
     """A line of column names put before what the archive holds."""
 
@@ -39,7 +39,7 @@ class DataFile:
         return self.origin.startswith("https://")
 
     def verify(self, path: Path) -> None:
-        """Refuse a file that is not the one that was meant."""
+        """Refuse a file that is not the expected one."""
         if self.checksum is None:
             return
         kind, _, wanted = self.checksum.rpartition(":")
@@ -78,7 +78,7 @@ class Entry:
     files: tuple[DataFile, ...] = ()
     """Files at the set's origin; none for a set that a library carries."""
     package: Package | None = None
-    """The same data in a package; its files stand for all of ``files``."""
+    """The same data in a package; its files replace all of ``files``."""
 
     def path(self, name: str, root: Path) -> Path:
         return root / self.folder / name

@@ -38,7 +38,7 @@ Tick = Callable[[int, int | None], None]
 
 
 def fetch(entry: Entry, root: Path, way: str = "auto", tick: Tick = lambda done, total: None) -> str:
-    """Bring what is missing into ``root``, verified; says which way it came. ``auto`` tries the origin first."""
+    """Download what is missing into ``root`` and verify it; returns its source. ``auto`` tries the origin first."""
     if way not in WAYS:
         raise SettingError(f"Unknown way '{way}': choose from {', '.join(WAYS)}.")
     if not entry.files:
@@ -56,7 +56,7 @@ def fetch(entry: Entry, root: Path, way: str = "auto", tick: Tick = lambda done,
 
 @contextlib.contextmanager
 def _made(folder: Path) -> Iterator[Path]:
-    """A folder, made where it is not there; what stays empty is taken away again."""
+    """A folder, made if it is not there; if it stays empty, it is removed again."""
     new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -103,13 +103,13 @@ def _from_origin(entry: Entry, root: Path, tick: Tick) -> None:
 
 @contextlib.contextmanager
 def _draft_folder(folder: Path) -> Iterator[Path]:
-    """A folder on the same disk for what is not whole yet."""
+    """A folder on the same disk for files that are not whole yet."""
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as draft:
         yield Path(draft)
 
 
 class _TooLargeError(OSError):
-    """An answer without end; no reason to ask again."""
+    """An answer without end; trying again does not help."""
 
 
 class _Progress:
@@ -137,7 +137,7 @@ class _Progress:
 
 
 def _download(address: str, checksum: str | None, draft: Path, tick: Tick) -> Path:
-    """The bytes at an address: all of them, the expected ones, after another try or two where the line breaks."""
+    """The bytes at an address: all of them, and the expected ones; a broken connection is tried again."""
     import pooch
     import requests
 
@@ -160,12 +160,12 @@ def _download(address: str, checksum: str | None, draft: Path, tick: Tick) -> Pa
         raise DataError(
             f"{address} cannot be reached, or breaks off ({_reason(error)}); try later, or get it elsewhere."
         ) from error
-    except ValueError as error:  # what pooch raises where the checksum differs
+    except ValueError as error:  # pooch raises it where the checksum differs
         raise DataError(f"{address} is not the expected file: its checksum differs.") from error
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong first, without what the libraries on the way say of it."""
+    """The first cause of an error, without the words of the libraries in between."""
     while cause := error.__cause__ or error.__context__:
         error = cause
     return first_line(error)

@@ -66,7 +66,7 @@ def _sheet(path: Path, size: int) -> np.ndarray:
     try:
         with Image.open(path, formats=("PNG",)) as image:
             return np.asarray(image.convert("RGB")).reshape(-1, size, size, 3)
-    except Exception as error:  # the decoder raises what it likes at a damaged image
+    except Exception as error:  # a damaged image can make a decoder raise anything
         raise DataError(f"'{path}' is not a sheet of images of {size}×{size} pixels: {error}.") from error
 
 

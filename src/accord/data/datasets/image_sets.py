@@ -15,7 +15,7 @@ from accord.data.datasets.image_files import read_cifar_binary, read_idx, read_p
 from accord.errors import DataError
 
 DIGITS_TEST = 500
-"""Digits has no test set of its own: these many images, the same ones always, are set apart."""
+"""Digits has no test set of its own: this many images, always the same, are set apart."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ImageSet(Entry):
     """Inputs and class numbers of train and test, from the set's folder."""
     augment: str = "none"
     pixels: str = ""
-    """sha256 of the raw training pixels, however they came."""
+    """sha256 of the raw training pixels, whatever files they came in."""
 
     def load(self, root: Path | None = None) -> LabelledImages:
         """Read the files, where there are any, and check the pixels."""
@@ -60,7 +60,7 @@ class ImageSet(Entry):
         return LabelledImages(self.name, inputs, names[labels], test_inputs, names[test_labels])
 
     def verify(self, root: Path) -> None:
-        """Read every file: the pixels count, whichever way they came."""
+        """Read every file and check the pixels, whatever files they came in."""
         self.load(root)
 
 

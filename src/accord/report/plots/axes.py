@@ -15,7 +15,7 @@ LINE = 20.0
 """Pixels from a line of text to the next."""
 MARGIN, TICK = 10.0, 6.0
 LONGEST, LONGEST_ACROSS = 220.0, 150.0
-"""Pixels that a name in a legend or beside an axis may take, and one below it."""
+"""Pixels that a name in a legend or next to an axis may take, and one below it."""
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:

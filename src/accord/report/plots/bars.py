@@ -20,7 +20,7 @@ def bar_panel(
     colours: Mapping[str, int] | None = None,
     width: float = 290.0,
 ) -> Drawing:
-    """A bar across for each name: its mean, which is written beside it, ± one standard deviation."""
+    """A bar across for each name: its mean, which is written next to it, ± one standard deviation."""
     colours = assigned(values) if colours is None else colours
     drawing = Drawing(width, MARGIN + LINE + 8 + ROW * len(values), title)
     drawing.name(MARGIN, MARGIN + 12, title, width - 2 * MARGIN, kind="title")

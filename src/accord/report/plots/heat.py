@@ -10,7 +10,7 @@ from accord.report.plots.canvas import Drawing, width_of
 from accord.report.plots.palette import ON_HEAT
 
 LEAST = 16.0
-"""Pixels of a field's side at which names beside it do not touch."""
+"""Pixels of a field's side at which the names next to it do not touch."""
 WIDEST = 120.0
 """Pixels of a field's side at which it needs no more."""
 
