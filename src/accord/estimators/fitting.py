@@ -15,6 +15,7 @@ from torch import nn
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators.base import Cache, Estimator, Prepared, Trained
 from accord.estimators.limits import free_memory, require_disk
+from accord.estimators.settings import OF_TASK
 from accord.methods import PerRun, Phase
 from accord.models import MODELS
 from accord.models.stack import Stack, stack
@@ -249,7 +250,8 @@ def stack_key(estimator: Estimator) -> str | None:
     differ = {*settings.may_differ, *method.may_differ} & set(type(settings).model_fields)
     if any(isinstance(getattr(settings, name), tuple) for name in differ):
         return None
-    return json.dumps(settings.model_dump(exclude=differ), sort_keys=True, default=str)
+    read = {*OF_TASK[estimator.task].model_fields, *method.settings_of(estimator.task).model_fields}
+    return json.dumps(settings.model_dump(include=read - differ), sort_keys=True, default=str)
 
 
 def together(estimator: Estimator, source: Source, cache: Cache | None = None) -> int:
