@@ -18,24 +18,26 @@ from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, SettingError
-from accord.experiments import Comparison, compare
 from accord.experiments.budget import Budget
-from accord.experiments.spaces import clicks_space, plan, size
-from accord.experiments.study import Cell
+from accord.experiments.compare import compare
+from accord.experiments.spaces import plan, size
+from accord.experiments.study import Cell, Study
 from accord.experiments.trials import INDEX, PROCESS, Trials
-from accord.experiments.tuning import Standing, Tuning, fit_line, tune, tuned_study
+from accord.experiments.tuning import SearchProgress, Tuning, fit_line, tune, tuned_study
+from accord.tasks.clicks import ClickTask
 
 QUICK = {"epochs": 1, "batch_size": 512, "dims": 4}
 SMALL: dict[str, tuple[Any, ...]] = {"learning_rate": (0.01,), "l2": (0.1, 1.0), "c0": (1.0,), "alpha": (0.5,)}
 
 
 def search(made: Simulation, **more: Any) -> Tuning:
-    study = Comparison(made.log(), ["deca-p"], settings=QUICK)
+    study = Study(ClickTask(made.log()), ["deca-p"], ["gmf"], settings=QUICK)
     return Tuning(study, **{"trials": 4, "space": SMALL | {"c1": (1.0, 10.0)}, **more})
 
 
@@ -55,13 +57,14 @@ def test_plans() -> None:
     assert plan(space, "random", 4, seed=2) != drawn
     with pytest.raises(SettingError, match="The grid has 6 settings"):
         plan(space, "grid", 5, 0)
-    assert size(clicks_space("deca")) == 3 * 6 * 4 * 4 * 3
-    assert clicks_space("popularity") == {}
+    task = ClickTask(pa.table({"user": [1], "item": [1]}))
+    assert size(task.space("deca")) == 3 * 6 * 4 * 4 * 3
+    assert task.space("popularity") == {}
 
 
 @pytest.mark.parametrize("sampler", ["random", "grid", "tpe"])
 def test_the_winner_has_the_best_noisy_validation(sampler: str, made: Simulation, tmp_path: Path) -> None:
-    seen: list[Standing] = []
+    seen: list[SearchProgress] = []
     tuning = search(made, sampler=sampler, seeds=2)
     found = tune(tuning, tmp_path, seen.append)
     assert len(found["rows"]) == 4
@@ -94,7 +97,7 @@ def test_the_truth_is_never_read(made: Simulation, tmp_path: Path, monkeypatch: 
 
     for name in ("evaluate", "evaluate_users", "evaluate_issues"):
         monkeypatch.setattr(Recommender, name, lambda *a, **k: pytest.fail("the truth was read"))
-    study = Comparison(made.log(), ["normal"], settings=QUICK, truths=[made.truth(), made.clicks()])
+    study = Study(ClickTask(made.log(), [made.truth(), made.clicks()]), ["normal"], ["gmf"], settings=QUICK)
     tune(Tuning(study, trials=1), tmp_path)
 
 
@@ -107,17 +110,13 @@ def test_a_search_goes_on_and_refuses_another(made: Simulation, tmp_path: Path) 
 
 
 def test_settings_that_cannot_be_trained_are_passed_over(made: Simulation, tmp_path: Path) -> None:
-    from accord.experiments import clicks
-
-    study = Comparison(made.log(), ["normal"], settings=QUICK)
-
-    class Failing(clicks.Comparison):
-        def validate(self, settings: Any, method: str, hooks: Any, unfinished: Any = None) -> list[float]:
+    class Failing(Study):
+        def validate(self, settings: Any, method: str, callbacks: Any, checkpoints: Any = None) -> list[float]:
             if any(one["l2"] == 1.0 for one in settings):
                 raise AccordError("Training diverged.")
             return [0.5 for _ in settings]
 
-    failing = Failing(study.log, ["normal"], settings=QUICK)
+    failing = Failing(ClickTask(made.log()), ["normal"], ["gmf"], settings=QUICK)
     found = tune(
         Tuning(failing, sampler="grid", space={"learning_rate": (0.01,), "l2": (0.1, 1.0, 10.0)}), tmp_path
     )
@@ -210,7 +209,7 @@ def test_what_is_interrupted_holds_nobody_up(tmp_path: Path, monkeypatch: pytest
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(one, "_standing", stopped)
+    monkeypatch.setattr(one, "_taken", stopped)
     with pytest.raises(KeyboardInterrupt), closing(one):
         one._ask(2)
     assert chosen(opened(tmp_path).ask(5)) == [2, 3]
@@ -296,7 +295,7 @@ def test_a_password_is_not_shown(tmp_path: Path) -> None:
 
 
 COMMAND = [
-    *(sys.executable, "-c", "from accord.cli.main import run; run()", "tune"),
+    *(sys.executable, "-c", "from accord.cli.main import main; main()", "tune"),
     *("--method", "t-ce", "--trials", "12", "--epochs", "1", "--set", "batch_size=256", "--set", "dims=4"),
     *(
         "--space",
@@ -406,9 +405,8 @@ def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_
 
 
 def test_every_row_of_a_comparison_gets_the_same_budget(made: Simulation, tmp_path: Path) -> None:
-    study = Comparison(
-        made.log(), ["popularity", "normal", "deca-p", "oracle"], seeds=1, settings=QUICK, truths=[made.clicks()]
-    )
+    methods = ["popularity", "normal", "deca-p", "oracle"]
+    study = Study(ClickTask(made.log(), [made.clicks()]), methods, ["gmf"], seeds=1, settings=QUICK)
     budget = Budget(2)
     tuned = tuned_study(study, tmp_path, budget, lambda row, now: None, lambda trial, seed: None)
     assert set(tuned.tuned) == {"gmf normal", "gmf deca-p"}
@@ -426,18 +424,18 @@ def test_a_row_of_few_settings_spends_its_budget_on_seeds(made: Simulation, tmp_
     """Two of normal's, three times each, beside six of DeCA's; and the cells say so."""
     few = {"l2": (0.1, 1.0), "c0": (1.0, 10.0, 100.0)}
 
-    class Few(Comparison):
+    class Few(ClickTask):
         def space(self, method: str) -> dict[str, tuple[Any, ...]]:
-            return {name: values for name, values in few.items() if name in clicks_space(method)}
+            return {name: values for name, values in few.items() if name in super(Few, self).space(method)}
 
-    study = Few(made.log(), ["normal", "deca"], seeds=1, settings=QUICK)
+    study = Study(Few(made.log()), ["normal", "deca"], ["gmf"], seeds=1, settings=QUICK)
     trained: list[tuple[int, int]] = []
     budget = Budget(6)
 
-    def hook(trial: int, seed: int) -> None:
+    def callback(trial: int, seed: int) -> None:
         trained.append((trial, seed))
 
-    tuned = tuned_study(study, tmp_path, budget, lambda row, now: None, hook)
+    tuned = tuned_study(study, tmp_path, budget, lambda row, now: None, callback)
     assert len(trained) == 12
     assert sorted(trained[:6]) == [(trial, seed) for trial in range(2) for seed in range(3)]
     found = json.loads((tmp_path / "tune" / "gmf-normal" / "3-seeds" / "tune.json").read_text())
@@ -454,16 +452,17 @@ def test_a_row_of_few_settings_spends_its_budget_on_seeds(made: Simulation, tmp_
         "deca": each,
     }
     shutil.rmtree(tmp_path / "tune")  # finished cells tell what was found, in the same words alone
-    again = tuned_study(study, tmp_path, budget, lambda row, now: None, hook, lambda: False)
+    again = tuned_study(study, tmp_path, budget, lambda row, now: None, callback, lambda: False)
     assert again.tuned == tuned.tuned
-    other = tuned_study(study, tmp_path, Budget(4), lambda row, now: None, hook, lambda: False)
+    other = tuned_study(study, tmp_path, Budget(4), lambda row, now: None, callback, lambda: False)
     assert other.tuned == {}
     assert len(trained) == 12
 
 
 def test_a_cell_found_by_another_search_says_so(made: Simulation, tmp_path: Path) -> None:
     """It is not trained again."""
-    study = Comparison(made.log(), ["normal"], seeds=1, settings=QUICK, tuned={"gmf normal": {"l2": 0.1}})
+    tuned = {"gmf normal": {"l2": 0.1}}
+    study = Study(ClickTask(made.log()), ["normal"], ["gmf"], seeds=1, settings=QUICK, tuned=tuned)
     cell = tmp_path / "cells" / "gmf-normal-seed0.json"
     compare(replace(study, budget=Budget(2)), tmp_path)
     before = json.loads(cell.read_text())
@@ -474,7 +473,7 @@ def test_a_cell_found_by_another_search_says_so(made: Simulation, tmp_path: Path
 
 def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_path: Path) -> None:
     """Common settings first, then a method's own at the best of them, or further common ones."""
-    study = Comparison(made.log(), ["normal", "t-ce", "deca-p"], settings=QUICK)
+    study = Study(ClickTask(made.log()), ["normal", "t-ce", "deca-p"], ["gmf"], settings=QUICK)
     budget = Budget(9, sampler="rounds")
     seen: list[list[str]] = []
     tuned = tuned_study(
@@ -523,9 +522,8 @@ def test_a_variant_waits_for_a_search_of_its_own(made: Simulation, tmp_path: Pat
     """What was found for the method it changes is not meant for it; an oracle takes normal training's."""
     variants = {"deca dp": {"method": "deca", "sub_tasks": "dp"}}
     methods = ["normal", "deca", "deca dp", "oracle"]
-    study = Comparison(
-        made.log(), methods, 1, settings=QUICK, variants=variants, truths=[made.truth(), made.clicks()]
-    )
+    task = ClickTask(made.log(), [made.truth(), made.clicks()])
+    study = Study(task, methods, ["gmf"], 1, settings=QUICK, variants=variants)
     ready: list[list[str]] = []
     tuned_study(
         study,
@@ -540,13 +538,13 @@ def test_a_variant_waits_for_a_search_of_its_own(made: Simulation, tmp_path: Pat
 
 def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: Path) -> None:
     """Its findings are enough, as where the databases of a search have not been kept."""
-    study = Comparison(made.log(), ["t-ce"], settings=QUICK)
+    study = Study(ClickTask(made.log()), ["t-ce"], ["gmf"], settings=QUICK)
     place, seen = tmp_path / "tune" / "gmf-t-ce", list[int]()
 
     def searched() -> dict[str, Any]:
         budget = Budget(6, sampler="rounds")
-        watch = lambda row, now: seen.append(now.trials)  # noqa: E731
-        return dict(tuned_study(study, tmp_path, budget, watch, lambda trial, seed: None).tuned)
+        on_progress = lambda row, now: seen.append(now.trials)  # noqa: E731
+        return dict(tuned_study(study, tmp_path, budget, on_progress, lambda trial, seed: None).tuned)
 
     found = searched()
     assert set(seen) == {2, 4}
@@ -562,12 +560,12 @@ def test_a_round_that_is_over_is_not_searched_again(made: Simulation, tmp_path: 
 def test_finished_cells_tell_what_their_search_found(made: Simulation, tmp_path: Path, sampler: str) -> None:
     """Where the search is no longer at hand; of another budget, data or settings they tell nothing."""
     methods = ["normal", "t-ce", "deca-p"]
-    study = Comparison(made.log(), methods, settings=QUICK, seeds=2)
+    study = Study(ClickTask(made.log()), methods, ["gmf"], settings=QUICK, seeds=2)
 
-    def told(study: Comparison = study, trials: int = 3, beside: Path | None = None) -> dict[str, Any]:
+    def found_by_cells(study: Study = study, trials: int = 3, reuse: Path | None = None) -> dict[str, Any]:
         budget = Budget(trials, sampler=sampler)
         none = (lambda row, now: None, lambda trial, seed: None, lambda: False)
-        return dict(tuned_study(study, out, budget, *none, beside=beside).tuned)
+        return dict(tuned_study(study, out, budget, *none, reuse=reuse).tuned)
 
     out = tmp_path / "whole"
     budget = Budget(3, sampler=sampler)
@@ -575,25 +573,25 @@ def test_finished_cells_tell_what_their_search_found(made: Simulation, tmp_path:
     compare(tuned, out)
     shutil.rmtree(out / "tune")
     (out / "cells" / "gmf-t-ce-seed0.json").unlink()  # one of a row is enough
-    assert told() == tuned.tuned
-    assert told(trials=4) == {}
-    assert told(replace(study, settings={**QUICK, "dims": 8})) == {}
-    assert set(told(replace(study, methods=["normal"]))) == {"gmf normal"}
+    assert found_by_cells() == tuned.tuned
+    assert found_by_cells(trials=4) == {}
+    assert found_by_cells(replace(study, settings={**QUICK, "dims": 8})) == {}
+    assert set(found_by_cells(replace(study, methods=["normal"]))) == {"gmf normal"}
     whole, out = out, tmp_path / "other"
-    assert told() == {}
-    assert told(beside=whole) == tuned.tuned
+    assert found_by_cells() == {}
+    assert found_by_cells(reuse=whole) == tuned.tuned
 
 
-def test_rounds_go_on_with_more_trials_and_are_read_when_time_is_up(made: Simulation, tmp_path: Path) -> None:
-    def searched(trials: int, go_on: bool = True, **settings: Any) -> dict[str, Any]:
-        study = Comparison(made.log(), ["t-ce"], settings=QUICK | settings)
+def test_rounds_has_time_with_more_trials_and_are_read_when_time_is_up(made: Simulation, tmp_path: Path) -> None:
+    def searched(trials: int, has_time: bool = True, **settings: Any) -> dict[str, Any]:
+        study = Study(ClickTask(made.log()), ["t-ce"], ["gmf"], settings=QUICK | settings)
         budget = Budget(trials, sampler="rounds")
         none = (lambda row, now: None, lambda trial, seed: None)
-        return dict(tuned_study(study, tmp_path, budget, *none, lambda: go_on).tuned)
+        return dict(tuned_study(study, tmp_path, budget, *none, lambda: has_time).tuned)
 
     found = searched(3)
-    assert searched(3, go_on=False) == found
-    assert searched(6, go_on=False) == {}  # not searched yet
-    assert searched(3, go_on=False, dims=8) == {}  # found for another study
+    assert searched(3, has_time=False) == found
+    assert searched(6, has_time=False) == {}  # not searched yet
+    assert searched(3, has_time=False, dims=8) == {}  # found for another study
     assert set(searched(6)) == {"gmf t-ce"}
-    assert searched(1) == searched(1, go_on=False) != {}
+    assert searched(1) == searched(1, has_time=False) != {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from accord.evaluation.significance import over_seeds, paired_bootstrap
-from accord.experiments import Comparison
 from accord.experiments.budget import Budget
-from accord.experiments.compare import run_cells, summarise, written
-from accord.experiments.study import Cell, Job
+from accord.experiments.compare import run_cells, summarise, write_summary
+from accord.experiments.study import Cell, Job, Study
 from accord.report.tables import (
     as_csv,
     as_markdown,
@@ -28,6 +28,7 @@ from accord.report.tables import (
     metric_names,
     shown_p,
 )
+from accord.tasks.clicks import ClickTask
 
 
 def row(method: str, model: str = "gmf", p: float | None = None, over: str = "", **means: Any) -> dict[str, Any]:
@@ -182,9 +183,8 @@ def result(method: str, seed: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def study(**more: Any) -> Comparison:
-    choices = {"seeds": 2, "protocol": {"data": "made"}} | more
-    return Comparison(LOG, choices.pop("methods", ["normal", "deca", "deca-p", "t-ce"]), **choices)
+def study(methods: Sequence[str] = ("normal", "deca", "deca-p", "t-ce"), **more: Any) -> Study:
+    return Study(ClickTask(LOG, protocol={"data": "made"}), methods, ["gmf"], **({"seeds": 2} | more))
 
 
 def test_means_and_deviations_over_the_seeds_that_are_done() -> None:
@@ -243,7 +243,7 @@ def put_users(folder: Path, method: str, seed: int, values: np.ndarray) -> None:
 
 @pytest.fixture
 def users(tmp_path: Path) -> dict[str, np.ndarray]:
-    """Metrics of 12 users for each seed, beside the cells."""
+    """Metrics of 12 users for each seed, next to the cells."""
     rng = np.random.default_rng(0)
     base = rng.random((2, 12))
     every = {"normal": base, "deca": base + 0.1 + 0.3 * rng.normal(size=(2, 12)), "wbpr": rng.random((2, 12))}
@@ -261,7 +261,7 @@ def test_rows_are_tested_against_normal_user_by_user_and_corrected_together(
     users: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
     asked = study(methods=["normal", "deca", "wbpr", "t-ce"])
-    normal, deca, wbpr, t_ce = written(asked, tmp_path, cells_of("normal", "deca", "wbpr"))["rows"]
+    normal, deca, wbpr, t_ce = write_summary(asked, tmp_path, cells_of("normal", "deca", "wbpr"))["rows"]
     exact = [paired_bootstrap(users[m], users["normal"]) for m in ("deca", "wbpr")]
     assert exact[0] != exact[1]
     low, high = sorted(exact)
@@ -272,23 +272,23 @@ def test_rows_are_tested_against_normal_user_by_user_and_corrected_together(
     assert "against_normal" not in t_ce
     on_disk = json.loads((tmp_path / "compare.json").read_text())
     assert on_disk["rows"] == [normal, deca, wbpr, t_ce]
-    assert on_disk["rules"] == list(Comparison.rules)
+    assert on_disk["rules"] == list(ClickTask.rules)
 
 
 def test_a_row_with_a_seed_left_to_do_is_not_tested(users: dict[str, np.ndarray], tmp_path: Path) -> None:
     asked = study(methods=["normal", "deca", "wbpr"])
-    _, deca, wbpr = written(asked, tmp_path, cells_of("normal", "deca", "wbpr")[:-1])["rows"]
+    _, deca, wbpr = write_summary(asked, tmp_path, cells_of("normal", "deca", "wbpr")[:-1])["rows"]
     assert "against_normal" not in wbpr
     assert deca["against_normal"]["p_holm"] == pytest.approx(deca["against_normal"]["p"])  # the only one
     (tmp_path / "compare.json").unlink()
-    rows = written(asked, tmp_path, cells_of("normal", "deca", "wbpr")[1:])["rows"]
+    rows = write_summary(asked, tmp_path, cells_of("normal", "deca", "wbpr")[1:])["rows"]
     assert not any("against_normal" in one for one in rows)  # nor is any where normal lacks one
 
 
 def test_metrics_of_other_users_are_not_compared(users: dict[str, np.ndarray], tmp_path: Path) -> None:
     for seed in range(2):
         put_users(tmp_path, "deca", seed, users["deca"][seed, :11])
-    _, deca, wbpr = written(
+    _, deca, wbpr = write_summary(
         study(methods=["normal", "deca", "wbpr"]), tmp_path, cells_of("normal", "deca", "wbpr")
     )["rows"]
     assert "against_normal" not in deca
@@ -299,24 +299,24 @@ def test_without_metrics_of_users_it_is_tested_over_seeds(users: dict[str, np.nd
     """Of the row whose own are gone alone; and where neither varies, not at all."""
     (tmp_path / "cells" / "gmf-deca-seed1.parquet").unlink()
     cells = [*cells_of("normal", "wbpr"), result("deca", 0), result("deca", 1)]
-    _, deca, wbpr = written(study(methods=["normal", "deca", "wbpr"]), tmp_path, cells)["rows"]
-    spread = float(np.sqrt(0.125))
-    p = over_seeds({"mean": 0.75, "std": spread}, {"mean": 0.5, "std": spread}, 2)
+    _, deca, wbpr = write_summary(study(methods=["normal", "deca", "wbpr"]), tmp_path, cells)["rows"]
+    std = float(np.sqrt(0.125))
+    p = over_seeds({"mean": 0.75, "std": std}, {"mean": 0.5, "std": std}, 2)
     assert deca["against_normal"]["p"] == pytest.approx(p)
     assert is_over_seeds(deca)
     assert not is_over_seeds(wbpr)
     same = [result("normal", 0) | {"method": m, "seed": s} for m in ("normal", "deca") for s in range(2)]
     (tmp_path / "compare.json").unlink()
-    assert "against_normal" not in written(study(methods=["normal", "deca"]), tmp_path, same)["rows"][1]
+    assert "against_normal" not in write_summary(study(methods=["normal", "deca"]), tmp_path, same)["rows"][1]
 
 
 # -- cells ------------------------------------------------------------------------------------------------
 
 
-class Untrained(Comparison):
-    """Cells that take no time: what was run is written down."""
+class Untrained(Study):
+    """Cells that take no time."""
 
-    def run(self, jobs: Any, hooks: Any, keep: Any, unfinished: Any = None) -> None:
+    def run(self, jobs: Any, callbacks: Any, keep: Any, checkpoints: Any = None) -> None:
         for job in jobs:
             keep(job, {"metrics": {"ndcg@20": 0.5}, "seconds": 1.0, "uses_knowledge": False, "selection": "none"})
 
@@ -325,10 +325,10 @@ class Untrained(Comparison):
 
 
 def test_cells_are_run_in_order_once_and_as_long_as_there_is_time(tmp_path: Path) -> None:
-    asked = Untrained(LOG, ["popularity", "normal", "deca"], seeds=2)
+    asked = Untrained(ClickTask(LOG), ["popularity", "normal", "deca"], ["gmf"], seeds=2)
     begun: list[tuple[Any, ...]] = []
     turns = iter([True, True, True, False])
-    (done,) = run_cells([(asked, tmp_path)], lambda *told: begun.append(told), lambda: next(turns))
+    (done,) = run_cells([(asked, tmp_path)], lambda *cell: begun.append(cell), lambda: next(turns))
     assert begun == [("popularity", 0, 1, 6), ("popularity", 1, 2, 6), ("gmf normal", 0, 3, 6)]
     assert [(one["model"], one["method"], one["seed"]) for one in done] == [
         ("", "popularity", 0),
@@ -341,18 +341,18 @@ def test_cells_are_run_in_order_once_and_as_long_as_there_is_time(tmp_path: Path
     assert cell["search_budget"] == "none: the settings as given"
     begun.clear()
     wanted = lambda model, method: method == "deca"  # noqa: E731
-    (done,) = run_cells([(asked, tmp_path)], lambda *told: begun.append(told), wanted=wanted)
+    (done,) = run_cells([(asked, tmp_path)], lambda *cell: begun.append(cell), wanted=wanted)
     assert begun == [("gmf deca", 0, 5, 6), ("gmf deca", 1, 6, 6)]
     assert [one["method"] for one in done] == ["popularity", "popularity", "normal", "deca", "deca"]
 
 
 def test_a_cell_of_other_settings_is_run_anew(tmp_path: Path) -> None:
-    asked, out = Untrained(LOG, ["normal"], seeds=1), tmp_path / "a" / "new place"
+    asked, out = Untrained(ClickTask(LOG), ["normal"], ["gmf"], seeds=1), tmp_path / "a" / "new place"
     begun: list[tuple[Any, ...]] = []
 
-    def run(one: Comparison) -> int:
+    def run(one: Study) -> int:
         begun.clear()
-        run_cells([(one, out)], lambda *told: begun.append(told))
+        run_cells([(one, out)], lambda *cell: begun.append(cell))
         return len(begun)
 
     assert [run(asked), run(asked)] == [1, 0]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from accord.cli import main
-from accord.experiments import Comparison
 from accord.reproduction.overview import write_overview
+from accord.tasks.clicks import ClickTask
 
 
 def row(
@@ -26,7 +26,7 @@ def row(
 
 def put(folder: Path, study: str, parts: dict[str, list[dict[str, Any]]]) -> None:
     (folder / study).mkdir(parents=True)
-    more = {"seeds": 3, "wall_seconds": 90.0, "rules": list(Comparison.rules)}
+    more = {"seeds": 3, "wall_seconds": 90.0, "rules": list(ClickTask.rules)}
     outcome = {name: {"rows": rows, **more} for name, rows in parts.items()}
     (folder / study / "study.json").write_text(json.dumps({"study": study, "parts": outcome}))
 
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_the_files_is_said_below_the_table(folder: Path) -> N
 
 def test_cells_made_by_older_rules_are_to_be_run_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "run again" not in write_overview(folder).read_text()
-    monkeypatch.setattr(Comparison, "rules", (*Comparison.rules, "another rule"))
+    monkeypatch.setattr(ClickTask, "rules", (*ClickTask.rules, "another rule"))
     page = write_overview(folder)
     assert lines(page)["[recommend-adressa](recommend-adressa/README.md)"][-1].endswith("fair: to be run again")
     assert "To be run again by newer rules, as their pages say: adressa." in page.read_text()

@@ -18,13 +18,14 @@ from accord.reproduction import figures, overview
 from accord.reproduction.overview import write_overview
 from accord.reproduction.page import write_results
 from accord.reproduction.parts import Declared, Part, View
+from accord.tasks.clicks import ClickTask
 
 Drawn = dict[str, list[tuple[Any, ...]]]
 
 
 @pytest.fixture(autouse=True)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> Drawn:
-    """What figures are asked to show, in place of the figures."""
+    """What figures are asked to show, instead of the figures."""
     shown: Drawn = {}
 
     @contextmanager
@@ -55,7 +56,7 @@ def with_p(p: float, **how: str) -> dict[str, Any]:
 
 def outcome_of(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
     models = list(dict.fromkeys(one["model"] for one in rows if one["model"]))
-    said = {"seeds": 2, "wall_seconds": 90.0, "search_budget": "4 trials", "rules": list(Comparison.rules)}
+    said = {"seeds": 2, "wall_seconds": 90.0, "search_budget": "4 trials", "rules": list(ClickTask.rules)}
     return {"models": models, "rows": list(rows)} | said | more
 
 
@@ -175,7 +176,7 @@ def test_what_was_run_and_where(tmp_path: Path) -> None:
     assert ["left", "modcloth", "", "", "", "", "data not at hand"] in head
     assert "left: data not at hand." in page
     assert "### two words" in page
-    assert f"To be run again; since then: {'; '.join(Comparison.rules)}." in page
+    assert f"To be run again; since then: {'; '.join(ClickTask.rules)}." in page
     assert sorted(path.name for path in tmp_path.glob("*.csv")) == ["1-table-fair.csv", "1-table-two-words.csv"]
 
 
@@ -211,7 +212,7 @@ def test_heat(tmp_path: Path, drawn: Drawn) -> None:
 
 def epochs(phase: str, *pairs: tuple[float, float]) -> list[dict[str, Any]]:
     return [
-        {"phase": phase, "epoch": k, "valid": {"ndcg@20": valid}, "watched": {"ndcg@20": test}}
+        {"phase": phase, "epoch": k, "valid": {"ndcg@20": valid}, "eval_set": {"ndcg@20": test}}
         for k, (valid, test) in enumerate(pairs, 1)
     ]
 
@@ -234,9 +235,10 @@ def test_curves(tmp_path: Path, drawn: Drawn) -> None:
         ["ensemble's second", "1", "0.1250", "0.1250", "0.1250"],
         ["oracle †", "1", "0.5000", "0.5000", "0.5000"],
     ]
-    ((series, words, _),) = drawn["draw_lines"]
-    spread = [pytest.approx(s) for s in (0.125 * np.sqrt(2), 0.125 * np.sqrt(2), 0.25 * np.sqrt(2))]
-    assert series["normal"] == [(1, 0.625, spread[0]), (2, 0.375, spread[1]), (3, 0.5, spread[2])]
+    ((series, words, _, colours),) = drawn["draw_lines"]
+    assert colours == {"normal": 0, "ensemble's second": 3, "oracle †": 6}
+    std = [pytest.approx(s) for s in (0.125 * np.sqrt(2), 0.125 * np.sqrt(2), 0.25 * np.sqrt(2))]
+    assert series["normal"] == [(1, 0.625, std[0]), (2, 0.375, std[1]), (3, 0.5, std[2])]
     assert series["ensemble's second"] == [(1, 0.125, 0.0)]
     assert words[1] == "clean test ndcg@20"
     assert any(line.startswith("† knows") for line in page)
@@ -266,7 +268,8 @@ def test_levels(tmp_path: Path, drawn: Drawn) -> None:
         ["deca-p (paper)", "0.8878", "0.8662"],
         ["itlm", "not run", "not run"],
     ]
-    ((series, words, _, ticks),) = drawn["draw_lines"]
+    ((series, words, _, ticks, colours),) = drawn["draw_lines"]
+    assert colours == {"normal": 0, "deca-p": 2}
     assert series == {"normal": [(0.2, 0.75, 0.25), (0.4, 0.5, 0.0)], "deca-p": [(0.2, 0.5, 0.0)]}
     assert words == ("noise", "accuracy")
     assert ticks == {0.2: "20%", 0.4: "40%"}
@@ -439,7 +442,6 @@ def test_what_is_done_of_every_study(tmp_path: Path) -> None:
     assert found["hyper"] == ["", "", "not run"]
 
 
-@pytest.mark.xfail(strict=True, raises=ValueError, reason="the overview has colours for the methods it knows alone")
 def test_a_further_method_is_shown_too(tmp_path: Path, drawn: Drawn) -> None:
     put(tmp_path, "recommend-modcloth", fair=outcome_of(row("normal", 0.2), row("r-ce", 0.25)))
     assert ["modcloth gmf", "0.2000 (0.088)", "0.2500"] in cells(write_overview(tmp_path))

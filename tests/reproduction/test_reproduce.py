@@ -1,4 +1,4 @@
-"""Studies run cell by cell, go on where they stopped, and say plainly what was not run."""
+"""Studies run cell by cell, are resumed where they stopped, and say plainly what was not run."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ import pytest
 from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.errors import SettingError
 from accord.estimators import fitting
-from accord.experiments import labels
+from accord.experiments import study as studies
 from accord.experiments.study import ORACLE, Cell
-from accord.methods import CLASSIFIER_METHODS, METHODS
-from accord.models import CLASSIFIERS, RECOMMENDERS
+from accord.methods import methods_of
+from accord.models import models_of
 from accord.reproduction.cells import StudyCells
 from accord.reproduction.page import write_results
 from accord.reproduction.paper_numbers import paper_numbers, paper_value
 from accord.reproduction.parts import Declared, Part, View
 from accord.reproduction.running import Callbacks, reproduce
 from accord.reproduction.studies import STUDIES, find_study
+from accord.tasks import labels as label_task
 
 QUICK: dict[str, Any] = {"epochs": 2, "dims": 4, "batch_size": 256}
 
@@ -72,10 +73,10 @@ def test_every_declared_row_can_be_trained() -> None:
     """Names of models, methods and settings are real ones, for every row of every study."""
     for study in STUDIES.values():
         for part in study.parts:
-            methods = CLASSIFIER_METHODS if part.is_images else METHODS
-            assert set(part.models) <= set(CLASSIFIERS if part.is_images else RECOMMENDERS)
+            task = "labels" if part.is_images else "clicks"
+            assert set(part.models) <= set(models_of(task))
             for row in part.methods:
-                assert part.variants.get(row, {"method": row})["method"] in {*methods, ORACLE}
+                assert part.variants.get(row, {"method": row})["method"] in {*methods_of(task), ORACLE}
         names = {part.name for part in study.parts}
         assert all(set(view.parts) <= names for view in study.views), study.name
     with pytest.raises(SettingError, match="robustness"):
@@ -110,8 +111,8 @@ def test_a_study_is_resumed_from_its_packed_cells_alone(root: Path, tmp_path: Pa
         assert (tmp_path / "cells.parquet").read_bytes() == table
         (tmp_path / gone).unlink(missing_ok=True)
     started: list[tuple[str, int]] = []
-    told = Callbacks(cell=lambda row, seed, number, of: started.append((row, seed)), trial=refused)
-    changed = reproduce(study, root, tmp_path, seeds=3, device="cpu", callbacks=told)["parts"]["fair"]["rows"]
+    callbacks = Callbacks(cell=lambda row, seed, number, of: started.append((row, seed)), trial=refused)
+    changed = reproduce(study, root, tmp_path, seeds=3, device="cpu", callbacks=callbacks)["parts"]["fair"]["rows"]
     assert {seed for _, seed in started} == {2}
     assert len(started) == 3
     assert all(row["against_normal"]["over"] == "seeds" for row in changed[1:])
@@ -142,7 +143,7 @@ def test_every_kind_of_view(name: str, root: Path, tmp_path: Path) -> None:
         assert shown(study, root, tmp_path, seeds=2) == page  # what was measured of them stays
 
 
-def beside_cleanlab() -> Declared:
+def with_cleanlab() -> Declared:
     """A rate of the study of robustness on digits."""
     study = find_study("robustness")
     (part,) = [p for p in study.parts if p.name == "digits 40"]
@@ -151,9 +152,9 @@ def beside_cleanlab() -> Declared:
     return replace(study, parts=(part,), views=views)
 
 
-def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_robustness_on_digits_with_cleanlab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cleanlab")
-    page = shown(beside_cleanlab(), tmp_path, tmp_path / "out", seeds=1)
+    page = shown(with_cleanlab(), tmp_path, tmp_path / "out", seeds=1)
     quality, found = page.split("## digits: the noise found")
     assert "| cleanlab |" not in quality
     assert "| cleanlab | 0." in found
@@ -165,14 +166,14 @@ def test_robustness_on_digits_stands_beside_cleanlab(tmp_path: Path, monkeypatch
         together.append(len(classifiers))
         return fitting.fit_together(classifiers, *given, **more)
 
-    monkeypatch.setattr(labels, "fit_together", counted)
-    shown(beside_cleanlab(), tmp_path, tmp_path / "two", seeds=2, wanted=lambda _, method: method == "cleanlab")
+    monkeypatch.setattr(studies, "fit_together", counted)
+    shown(with_cleanlab(), tmp_path, tmp_path / "two", seeds=2, wanted=lambda _, method: method == "cleanlab")
     assert together == [10], "the folds of two seeds, at once"
     with_another = cell_of(tmp_path / "two" / "digits-40", "mlp", "cleanlab")
     assert with_another["detection"] == pytest.approx(alone["detection"], abs=1e-3)
 
 
-def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:
+def test_cells_that_another_study_has_are_copied(tmp_path: Path) -> None:
     """Searches and cells alike, so that nothing is trained again; what the other has not is trained here."""
 
     def part(name: str, **changes: Any) -> Part:
@@ -186,13 +187,13 @@ def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:
     only = first.select((), ["normal"])
     reproduce(first, None, tmp_path / "first", seeds=2, device="cpu", wanted=only)
     started: list[str] = []
-    told = Callbacks(
+    callbacks = Callbacks(
         cell=lambda row, seed, number, of: started.append(f"{row} {seed}"),
         trial=lambda trial, seed: started.append(f"trial {trial}"),
     )
-    page = shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=told)
+    page = shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=callbacks)
     assert started == ["mlp ensemble 0", "mlp ensemble 1"]
-    shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=told)
+    shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=callbacks)
     assert len(started) == 2
     assert "| normal |" in page
     assert "digits, as in first noise" in page
@@ -206,7 +207,7 @@ def test_cells_that_another_study_has_are_taken_over(tmp_path: Path) -> None:
         assert right.tolist() == theirs.values(cell, "right").tolist()  # pyright: ignore[reportOptionalMemberAccess]
 
 
-def test_only_what_fits_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_fits_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another machine's, or half a cell, is left where it is; one's own of other settings is replaced."""
     monkeypatch.setattr(StudyCells, "pack", lambda *_: True)  # as while a study is made
     part = Part("noise", "digits", ("normal",), ("mlp",), level=0.4, settings={"epochs": 1})
@@ -215,12 +216,12 @@ def test_only_what_fits_is_taken_over(tmp_path: Path, monkeypatch: pytest.Monkey
     views = (View("curves", "Curves", metric="accuracy"),)
     second = Declared("second", "Second", (again,), views)
     started: list[str] = []
-    told = Callbacks(
+    callbacks = Callbacks(
         cell=lambda row, seed, number, of: started.append(f"cell {seed}"),
         trial=lambda trial, seed: started.append(f"trial {trial}"),
     )
     reproduce(Declared("first", "First", (tuned,), ()), None, tmp_path / "first", seeds=2, device="cpu")
-    reproduce(second, None, tmp_path / "other", seeds=1, device="auto", callbacks=told)  # of another device
+    reproduce(second, None, tmp_path / "other", seeds=1, device="auto", callbacks=callbacks)  # of another device
     assert started == ["trial 0", "trial 1", "cell 0"]
     untuned = Declared("second", "Second", (replace(part, name="digits"),), ())
     reproduce(untuned, None, tmp_path / "second", seeds=2, device="cpu")
@@ -230,17 +231,17 @@ def test_only_what_fits_is_taken_over(tmp_path: Path, monkeypatch: pytest.Monkey
     (cells / "mlp-normal-seed1.parquet").write_bytes(b"PAR1")
     (cells / ".mlp-normal-seed1.json.1.tmp").write_text("{")
     started.clear()
-    page = shown(second, tmp_path, tmp_path / "second", seeds=1, callbacks=told)
+    page = shown(second, tmp_path, tmp_path / "second", seeds=1, callbacks=callbacks)
     assert started == []
     assert "| normal | 1 |" in page  # of one seed, though another lies there
     (cells / "mlp-normal-seed1.json").write_bytes(whole)
     (cells / "mlp-normal-seed1.parquet").unlink()
-    shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=told)
+    shown(second, tmp_path, tmp_path / "second", seeds=2, callbacks=callbacks)
     assert started == []
     assert not list((tmp_path / "second" / "digits" / "cells").glob(".*"))
 
 
-def test_a_part_alone_takes_over_the_search_of_its_group(tmp_path: Path) -> None:
+def test_a_part_alone_copies_the_search_of_its_group(tmp_path: Path) -> None:
     space = {"normal": {"learning_rate": [0.01, 0.02]}}
     one = Part(
         "noise-40", "digits", ("normal",), ("mlp",), level=0.4, settings={"epochs": 1}, trials=2, sampler="grid"
@@ -251,11 +252,13 @@ def test_a_part_alone_takes_over_the_search_of_its_group(tmp_path: Path) -> None
     again = tuple(
         replace(p, name=f"digits {p.name}", searched_in="digits noise-40", same_as=("first", p.name)) for p in both
     )
-    told = Callbacks(
+    callbacks = Callbacks(
         trial=lambda trial, seed: pytest.fail("searched again"), cell=lambda *_: pytest.fail("trained")
     )
     second = Declared("second", "Second", again, ())
-    reproduce(second, None, tmp_path / "second", seeds=1, device="cpu", only=("digits noise-10",), callbacks=told)
+    reproduce(
+        second, None, tmp_path / "second", seeds=1, device="cpu", only=("digits noise-10",), callbacks=callbacks
+    )
 
 
 def test_the_studies_that_share_cells_declare_them_alike() -> None:
@@ -269,8 +272,8 @@ def test_the_studies_that_share_cells_declare_them_alike() -> None:
 
 
 def test_without_cleanlab_its_row_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(labels, "find_spec", lambda name: None)
-    page = shown(beside_cleanlab(), tmp_path, tmp_path / "out", seeds=1)
+    monkeypatch.setattr(label_task, "find_spec", lambda name: None)
+    page = shown(with_cleanlab(), tmp_path, tmp_path / "out", seeds=1)
     assert page.count("| cleanlab | not run |") == 1
 
 
@@ -295,12 +298,12 @@ def test_a_study_that_is_stopped_says_what_was_not_run(root: Path, tmp_path: Pat
     study = small("noise-models")
     study = replace(study, parts=study.parts[:1], views=study.views[:1])
     turns = iter([True, True, False, False, False, False, False, False, False])
-    page = shown(study, root, tmp_path, seeds=1, callbacks=Callbacks(go_on=lambda: next(turns)))
+    page = shown(study, root, tmp_path, seeds=1, callbacks=Callbacks(has_time=lambda: next(turns)))
     assert page.count("not run") > 4
     page = shown(study, root, tmp_path, seeds=1)
     assert "not run" not in page
     assert "Not complete" not in page
-    page = shown(study, root, tmp_path, seeds=2, callbacks=Callbacks(go_on=lambda: False))
+    page = shown(study, root, tmp_path, seeds=2, callbacks=Callbacks(has_time=lambda: False))
     assert "Not complete: some rows have 1 of 2 seeds." in page
 
 
@@ -321,7 +324,7 @@ def test_where_cells_do_not_say_their_machine_the_outcome_still_does(root: Path,
 
 
 def test_time_counts_for_the_rules_that_cells_are_made_by(root: Path, tmp_path: Path) -> None:
-    """A part that goes on counts on; what cells of older rules took is not its time."""
+    """A part that is resumed adds to its time; what cells of older rules took is not its time."""
     study = small("curves", methods=("normal",))
     study = replace(study, parts=study.parts[:1], views=study.views[:1])
     (name,) = (part.name for part in study.parts)
@@ -348,8 +351,13 @@ def test_parts_that_differ_in_their_noise_are_trained_together(
 ) -> None:
     """One rate is searched; the cells of all rates are one stack, and what they would be alone."""
     stacks: list[int] = []
-    whole = fitting.train_stacked
-    monkeypatch.setattr(fitting, "train_stacked", lambda *given: (stacks.append(len(given[3])), whole(*given))[1])
+    whole = fitting._Party.fit_stack
+
+    def counted(party: Any, group: Any, ended: Any) -> bool:
+        stacks.append(len(group))
+        return whole(party, group, ended)
+
+    monkeypatch.setattr(fitting._Party, "fit_stack", counted)
     parts = tuple(
         Part(
             f"noise-{level:g}",
