@@ -40,7 +40,7 @@ def classifiers(device: str = "cpu", **more: Any) -> list[Classifier]:
     return [Classifier(**{**QUICK, "device": device, **one, **more}) for one in each]
 
 
-def weights(clf: Classifier) -> torch.Tensor:
+def weights(clf: Any) -> torch.Tensor:
     return torch.cat([p.detach().flatten().cpu() for net in clf.networks_.values() for p in net.parameters()])
 
 
@@ -169,7 +169,7 @@ def test_those_with_fewer_examples_are_trained_alone(phases_seen: list[tuple[str
     pair = fit_together(classifiers(method="normal")[:2], sources([X, X[1:]], [y, y[1:]]))
     assert phases_seen == [("training", 1)] * 2
     alone = classifiers(method="normal")[1].fit(X[1:], y[1:])
-    assert torch.equal(weights(pair[1]), weights(alone))  # pyright: ignore[reportArgumentType]
+    assert torch.equal(weights(pair[1]), weights(alone))
 
 
 def test_what_may_be_one_stack() -> None:

@@ -36,7 +36,7 @@ VARIED: list[dict[str, Any]] = [
 ]
 
 
-def weights(rec: Recommender) -> torch.Tensor:
+def weights(rec: Any) -> torch.Tensor:
     return torch.cat([p.detach().flatten() for net in rec.networks_.values() for p in net.parameters()])
 
 
