@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -13,10 +14,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 from accord.errors import DataError, SettingError
-from accord.experiments import Comparison
 from accord.experiments.budget import Budget
-from accord.experiments.spaces import clicks_space, size
-from accord.experiments.tuning import Standing, Tuning, fit_line, tune, tuned_study
+from accord.experiments.spaces import size
+from accord.experiments.study import Study
+from accord.experiments.tuning import SearchProgress, Tuning, fit_line, tune, tuned_study
+from accord.tasks.clicks import ClickTask
 
 THREE = {"l2": (0.1, 1.0, 10.0)}
 SIX = {"l2": (0.1, 1.0), "c0": (1.0, 10.0, 100.0)}
@@ -84,12 +86,12 @@ def test_cells_tell_a_budget_wherever_it_was_spent() -> None:
     here, there = Budget(24), Budget(24, where="noise-40")
     told = there.words_of(THREE)
     assert told.endswith("for this row, random search at noise-40")
-    assert here.is_told(told, THREE)
-    assert there.is_told(here.words_of(THREE), THREE)
-    assert not here.is_told(told, SIX)
+    assert here.matches(told, THREE)
+    assert there.matches(here.words_of(THREE), THREE)
+    assert not here.matches(told, SIX)
     for other in (Budget(48), Budget(24, seeds=2), Budget(24, sampler="grid")):
-        assert not other.is_told(told, THREE)
-    assert not here.is_told("", THREE)
+        assert not other.matches(told, THREE)
+    assert not here.matches("", THREE)
 
 
 # -- searches that take no time ---------------------------------------------------------------------------
@@ -103,18 +105,21 @@ def value_of(settings: dict[str, Any]) -> float:
     return settings["seed"] / 8 - alike + 2 * (settings["method"] == "normal") + settings.get("c0", 0.0) / 1000
 
 
-class Quick(Comparison):
+class Quick(Study):
     """Trains nothing."""
 
-    def validate(self, settings: Any, method: str, hooks: Any, unfinished: Any = None) -> list[float]:
+    def validate(self, settings: Any, method: str, callbacks: Any, checkpoints: Any = None) -> list[float]:
         return [value_of(one) for one in settings]
 
     def validated_at_once(self) -> int:
         return 64
 
 
-def study(*methods: str, **more: Any) -> Quick:
-    return Quick(pa.table({"user": [1, 1, 2], "item": [1, 2, 1]}), methods, **more)
+TASK = ClickTask(pa.table({"user": [1, 1, 2], "item": [1, 2, 1]}))
+
+
+def study(*methods: str, models: Sequence[str] = ("gmf",), **more: Any) -> Quick:
+    return Quick(TASK, methods, models, **more)
 
 
 def searched(asked: Quick, out: Path, budget: Budget, **more: Any) -> Any:
@@ -130,7 +135,7 @@ def test_what_a_search_finds_and_writes_down(tmp_path: Path) -> None:
     tuning = Tuning(
         study("wbpr", settings={"dims": 4}), 5, 2, "grid", {"l2": (0.3, 0.2, 1.0, 0.0, 0.7)}, alone=True
     )
-    seen: list[Standing] = []
+    seen: list[SearchProgress] = []
     found = tune(tuning, tmp_path, seen.append)
     assert found == findings(tmp_path)
     kept = {name: found[name] for name in ("trials", "planned", "seeds", "sampler", "space", "fixed", "metric")}
@@ -178,7 +183,7 @@ def test_what_is_no_search() -> None:
 
 
 def test_what_is_searched_besides() -> None:
-    own = clicks_space("deca")
+    own = TASK.space("deca")
     tuning = Tuning(study("deca", "normal"), space={"l2": (5.0,), "dims": (4, 8)})
     assert tuning.row == ("gmf", "deca")
     assert tuning.whole_space() == own | {"l2": (5.0,), "dims": (4, 8)}
@@ -218,8 +223,8 @@ def test_a_third_of_two_rounds_is_for_the_common_settings(
         assert tuned.tuned["gmf deca"] == common | best
         if not further:
             assert common.items() <= own["fixed"].items()
-    assert searched(asked, tmp_path, budget, go_on=lambda: False).tuned == tuned.tuned
-    assert searched(asked, tmp_path, Budget(trials + 1, sampler="rounds"), go_on=lambda: False).tuned == {}
+    assert searched(asked, tmp_path, budget, has_time=lambda: False).tuned == tuned.tuned
+    assert searched(asked, tmp_path, Budget(trials + 1, sampler="rounds"), has_time=lambda: False).tuned == {}
 
 
 def test_the_first_round_of_deca_p_is_normals_and_its_value_does_not_count(tmp_path: Path) -> None:
@@ -252,8 +257,8 @@ def test_rows_that_learn_nothing_are_not_searched_and_the_oracle_follows_normal(
     assert list(whole.tuned) == ["gmf normal", "gmf deca", "mf normal", "mf deca"]
     assert whole.tuned["mf normal"] == tuned.tuned["mf normal"]
     assert not list(tmp_path.rglob("*oracle*"))
-    other = searched(asked, tmp_path / "other", Budget(2), beside=tmp_path, go_on=lambda: False)
-    assert other.tuned == whole.tuned  # taken over, with its findings
+    other = searched(asked, tmp_path / "other", Budget(2), reuse=tmp_path, has_time=lambda: False)
+    assert other.tuned == whole.tuned  # copied, with its findings
     taken = tmp_path / "other" / "tune" / "mf-deca" / "tune.json"
     assert taken.read_bytes() == (tmp_path / "tune" / "mf-deca" / "tune.json").read_bytes()
 

@@ -14,18 +14,17 @@ from scipy.stats import ttest_ind
 
 from accord.data.simulator import Simulation
 from accord.errors import SettingError
-from accord.experiments import Comparison, compare
-from accord.experiments.compare import run_cells, written
-from accord.experiments.study import Cell, Job, _digest
+from accord.experiments.compare import compare, run_cells, write_summary
+from accord.experiments.study import Cell, Job, Study, _digest
 from accord.report.tables import as_csv, as_markdown, best_rows, comparison_rows, detection_rows, shown_p
+from accord.tasks.clicks import ClickTask
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
 
 
 def test_summary_is_the_mean_of_its_cells(made: Simulation, tmp_path: Path) -> None:
-    study = Comparison(
-        made.log(), ["normal", "deca"], seeds=2, settings=QUICK, truths=[made.truth(), made.clicks()]
-    )
+    task = ClickTask(made.log(), [made.truth(), made.clicks()])
+    study = Study(task, ["normal", "deca"], ["gmf"], seeds=2, settings=QUICK)
     started: list[tuple[str, int, int, int]] = []
     summary = compare(study, tmp_path, lambda *cell: started.append(cell))
     assert started == [
@@ -49,8 +48,8 @@ def test_rows_that_may_be_one_stack_are(made: Simulation, tmp_path: Path) -> Non
     variants = {f"deca-p {c0:g}": {"method": "deca-p", "c0": c0} for c0 in (1.0, 10.0)}
     variants |= {"deca-p gmf": {"method": "deca-p", "noise_model": "gmf"}}
     methods = ["normal", "oracle", *variants]
-    truths = [made.truth(), made.clicks()]
-    study = Comparison(made.log(), methods, 2, settings=QUICK, variants=variants, truths=truths)
+    task = ClickTask(made.log(), [made.truth(), made.clicks()])
+    study = Study(task, methods, ["gmf"], 2, settings=QUICK, variants=variants)
     jobs = [Job(study, Cell(*row, seed), tmp_path) for row in study.rows() for seed in range(2)]
     groups = [[(job.cell.method, job.cell.seed) for job in group] for group in study.groups(jobs)]
     constants = [(name, seed) for seed in range(2) for name in ("deca-p 1", "deca-p 10")]
@@ -68,10 +67,9 @@ def test_rows_that_may_be_one_stack_are(made: Simulation, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("changed", ["log", "valid", "truths", "known", "clean_log", "ratings"])
 def test_another_table_of_the_same_size_is_another_study(changed: str, made: Simulation) -> None:
-    def study(table: Any) -> Comparison:
-        return Comparison(
-            **{"log": made.log(), "methods": ["normal"], changed: [table] if changed == "truths" else table}
-        )
+    def study(table: Any) -> Study:
+        task = ClickTask(**{"log": made.log(), changed: [table] if changed == "truths" else table})
+        return Study(task, ["normal"], ["gmf"])
 
     table = made.truth()
     users = table["user"].to_pylist()
@@ -100,11 +98,11 @@ def test_digests_of_odd_tables() -> None:
 def test_a_table_shows_users_with_clicks_apart_where_there_are_others(made: Simulation, tmp_path: Path) -> None:
     new = pa.table({"user": ["new"] * 3, "item": made.truth()["item"].slice(0, 3)})
     truth = pa.concat_tables([made.truth().select(["user", "item"]), new])
-    summary = compare(Comparison(made.log(), ["popularity"], seeds=1, truths=[truth]), tmp_path)
+    summary = compare(Study(ClickTask(made.log(), [truth]), ["popularity"], ["gmf"], seeds=1), tmp_path)
     (row,) = summary["rows"]
     assert {"ndcg@20", "warm ndcg@20"} <= set(row["metrics"])
     assert not {"warm recall@20", "warm ndcg@5"} & set(row["metrics"])
-    assert summary["rules"] == list(Comparison.rules)
+    assert summary["rules"] == list(ClickTask.rules)
 
 
 def test_tables() -> None:
@@ -136,18 +134,18 @@ def test_tables() -> None:
 
 def test_p_values_stay_where_rows_have_not_changed(made: Simulation, tmp_path: Path) -> None:
     """Though the metrics of each user are gone; the correction is that of the table as it is now."""
-    methods, truths = ["normal", "wbpr", "deca"], [made.truth()]
-    study = Comparison(made.log(), methods, seeds=2, settings=QUICK, truths=truths)
+    task = ClickTask(made.log(), [made.truth()])
+    study = Study(task, ["normal", "wbpr", "deca"], ["gmf"], seeds=2, settings=QUICK)
     before = {row["method"]: row.get("against_normal") for row in compare(study, tmp_path)["rows"]}
     assert before["deca"] is not None
     for file in (tmp_path / "cells").glob("*.parquet"):
         file.unlink()
     again = compare(study, tmp_path)
     assert {row["method"]: row.get("against_normal") for row in again["rows"]} == before
-    other = tmp_path / "other"  # a study that has taken over these cells, and knew one of the rows otherwise
-    (taken,) = run_cells([(study, other)], lambda *cell: pytest.fail("trained"), beside=[tmp_path])
+    other = tmp_path / "other"  # a study that has copied these cells, and knew one of the rows otherwise
+    (copied,) = run_cells([(study, other)], lambda *cell: pytest.fail("trained"), reuse=[tmp_path])
     (other / "compare.json").write_text(json.dumps({"rows": [{"method": "deca", "metrics": {}, "seeds": 2}]}))
-    rows = written(study, other, taken, tmp_path)["rows"]
+    rows = write_summary(study, other, copied, tmp_path)["rows"]
     assert {row["method"]: row.get("against_normal") for row in rows} == before
     fewer = compare(replace(study, methods=["normal", "deca"]), tmp_path)["rows"][1]["against_normal"]
     assert fewer == before["deca"] | {"p_holm": pytest.approx(before["deca"]["p"])}
@@ -171,7 +169,7 @@ def test_p_values_stay_where_rows_have_not_changed(made: Simulation, tmp_path: P
 def test_bad_studies_are_refused_before_training(made: Simulation, tmp_path: Path) -> None:
     for settings in ({"dcea.alpha": 1}, {"alfa": 1}, {"deca.alfa": 1}):
         with pytest.raises(SettingError):
-            compare(Comparison(made.log(), ["normal", "deca"], settings=settings), tmp_path / "out")
+            compare(Study(ClickTask(made.log()), ["normal", "deca"], ["gmf"], settings=settings), tmp_path / "out")
     with pytest.raises(SettingError, match="At least one seed"):
-        compare(Comparison(made.log(), ["normal"], seeds=0), tmp_path / "out")
+        compare(Study(ClickTask(made.log()), ["normal"], ["gmf"], seeds=0), tmp_path / "out")
     assert not (tmp_path / "out").exists()

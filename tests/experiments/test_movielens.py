@@ -8,7 +8,7 @@ import pytest
 
 from accord import Recommender
 
-PAPER = {"item_bias": False, "spread": 0.01, "learning_rate": 1e-3, "l2": 0.1, "c0": 1000, "c1": 1000}
+PAPER = {"item_bias": False, "init_std": 0.01, "learning_rate": 1e-3, "l2": 0.1, "c0": 1000, "c1": 1000}
 
 
 @pytest.mark.data

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from accord.experiments.materials import Materials, clean_only, with_false_clicks
 
 from accord import Recommender
 from accord.data.simulator import GENUINE, Simulation
 from accord.errors import DataError
-from accord.experiments import Comparison, compare
+from accord.experiments.compare import compare
+from accord.experiments.study import Study
 from accord.report.tables import comparison_rows
+from accord.tasks.cell_data import ClickData, clean_only, with_false_clicks
+from accord.tasks.clicks import ClickTask
 
 QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
 
@@ -23,19 +25,19 @@ def pairs(table) -> set[tuple[str, str]]:
 
 
 def test_oracle_trains_on_the_clean_rows_alone(made: Simulation) -> None:
-    clean = clean_only(Materials(made.log(), noise=made.clicks()), None)
+    clean = clean_only(ClickData(made.log(), noise=made.clicks()), None)
     assert pairs(clean.log) == pairs(made.log().filter(made.kinds == GENUINE))
     rec = Recommender(method="normal", **QUICK).fit(clean.log, known=clean.known, seen=clean.seen)
     shown = rec.recommend("u1", k=1000)["item"].to_pylist()
     assert not {("u1", item) for item in shown} & pairs(made.log())  # its noise stays seen, as for every row
     assert rec.find_label_issues().num_rows == clean.log.num_rows
     with pytest.raises(DataError, match="is_noise"):
-        clean_only(Materials(made.log()), None)
+        clean_only(ClickData(made.log()), None)
 
 
 @pytest.mark.parametrize("share", [0.2, 1.0])
 def test_false_clicks_go_into_training_alone(made: Simulation, share: float) -> None:
-    dirty = with_false_clicks(Materials(made.log()), share, {}, seed=0, split_share=0.1)
+    dirty = with_false_clicks(ClickData(made.log()), share, {}, seed=0, split_share=0.1)
     marked = dirty.noise.to_pandas()
     own, false = marked[~marked.is_noise], marked[marked.is_noise]
     assert len(false) == round(share * len(own))
@@ -47,24 +49,18 @@ def test_false_clicks_go_into_training_alone(made: Simulation, share: float) -> 
 
 def test_no_false_click_is_one_that_is_tested_by(made: Simulation) -> None:
     """Nor one of the pairs that the catalogue knows."""
-    known = with_false_clicks(Materials(made.log()), 0.5, {}, seed=1, split_share=0.1).noise.to_pandas()
+    known = with_false_clicks(ClickData(made.log()), 0.5, {}, seed=1, split_share=0.1).noise.to_pandas()
     known = pa.Table.from_pandas(known[known.is_noise][["user", "item"]].head(100), preserve_index=False)
-    study = Comparison(made.log(), ["normal"], settings=QUICK, truths=[made.truth()], inject=2.0, known=known)
-    marked = study._materials("normal", 1, None).noise.to_pandas()
+    task = ClickTask(made.log(), [made.truth()], inject=2.0, known=known)
+    marked = task.cell_data("normal", 1, task.check_settings(dict(QUICK)), {}).noise.to_pandas()
     false = set(zip(marked[marked.is_noise].user, marked[marked.is_noise].item, strict=True))
     assert len(false) > 1000
     assert not false & (pairs(made.truth()) | pairs(known) | pairs(made.log()))
 
 
 def test_reference_rows_in_a_table(made: Simulation, tmp_path: Path) -> None:
-    study = Comparison(
-        made.log(),
-        ["popularity", "normal", "oracle"],
-        seeds=2,
-        models=["mf", "gmf"],
-        settings=QUICK,
-        truths=[made.truth(), made.clicks()],
-    )
+    task = ClickTask(made.log(), [made.truth(), made.clicks()])
+    study = Study(task, ["popularity", "normal", "oracle"], ["mf", "gmf"], seeds=2, settings=QUICK)
     summary = compare(study, tmp_path)
     names = [row[0] for row in comparison_rows(summary)[1:]]
     assert names == ["popularity", "mf normal", "mf oracle †", "gmf normal", "gmf oracle †"]
@@ -73,7 +69,8 @@ def test_reference_rows_in_a_table(made: Simulation, tmp_path: Path) -> None:
 
 
 def test_injected_clicks_are_measured(made: Simulation, tmp_path: Path) -> None:
-    study = Comparison(made.log(), ["normal", "oracle"], seeds=1, settings=QUICK, truths=[made.truth()], inject=0.3)
+    task = ClickTask(made.log(), [made.truth()], inject=0.3)
+    study = Study(task, ["normal", "oracle"], ["gmf"], seeds=1, settings=QUICK)
     summary = compare(study, tmp_path)
     cell = json.loads((tmp_path / "cells" / "gmf-normal-seed0.json").read_text())
     assert cell["inject"] == 0.3

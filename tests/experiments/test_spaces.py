@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from accord.errors import SettingError
 from accord.experiments.spaces import (
-    BEGINS_AS,
     FIRST_ROUND,
-    IMAGES,
     SECOND_ROUND,
-    clicks_space,
-    labels_space,
     narrowed,
     plan,
     second_round,
     size,
 )
+from accord.methods import METHODS
+from accord.reproduction.studies import IMAGES
+from accord.tasks.clicks import ClickTask
+from accord.tasks.labels import LabelTask
 
+CLICKS = ClickTask(pa.table({"user": [1], "item": [1]}))
+LABELS = LabelTask(np.zeros((2, 1)), np.arange(2))
 RATE = {"learning_rate": (0.001, 0.003, 0.01)}
 COMMON = RATE | {"l2": (0.01, 0.1, 1, 10, 100, 1000)}
 GRID = {"c0": (1, 10, 100, 1000), "c1": (1, 10, 100, 1000), "alpha": (0, 0.5, 1)}
@@ -39,20 +43,20 @@ GRID = {"c0": (1, 10, 100, 1000), "c1": (1, 10, 100, 1000), "alpha": (0, 0.5, 1)
     ],
 )
 def test_every_method_of_clicks_is_searched_in_the_same_common_settings(method: str, own: dict[str, Any]) -> None:
-    assert clicks_space(method) == COMMON | own
-    assert size(clicks_space(method)) == 18 * {0: 1, 1: len(next(iter(own.values()), ())), 3: 48}[len(own)]
+    assert CLICKS.space(method) == COMMON | own
+    assert size(CLICKS.space(method)) == 18 * {0: 1, 1: len(next(iter(own.values()), ())), 3: 48}[len(own)]
 
 
 def test_where_nothing_is_trained_nothing_is_searched() -> None:
-    assert clicks_space("popularity") == {}
+    assert CLICKS.space("popularity") == {}
 
 
 def test_methods_of_labels() -> None:
     rate = {"learning_rate": (0.1, 0.05, 0.02, 0.01)}
     two = {"c1": (1, 10, 50, 100), "c2": (1, 10, 50, 100)}
-    assert labels_space("normal") == labels_space("mw-net") == rate
-    assert labels_space("deca") == labels_space("deca-p") == rate | two
-    assert labels_space("itlm") == rate | {"keep_share": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)}
+    assert LABELS.space("normal") == LABELS.space("mw-net") == rate
+    assert LABELS.space("deca") == LABELS.space("deca-p") == rate | two
+    assert LABELS.space("itlm") == rate | {"keep_share": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)}
 
 
 def test_four_settings_of_every_method_of_large_image_sets() -> None:
@@ -68,7 +72,9 @@ def test_two_rounds_try_no_value_twice() -> None:
     assert FIRST_ROUND == RATE | {"l2": (0, 0.01, 0.1, 1)}
     assert SECOND_ROUND == {"learning_rate": (5e-4, 2e-3, 5e-3, 2e-2), "l2": (1e-3, 3e-3, 0.03, 0.3, 3, 10)}
     assert not any(set(FIRST_ROUND[name]) & set(SECOND_ROUND[name]) for name in FIRST_ROUND)
-    assert BEGINS_AS == {"deca-p": "normal"}
+    assert {name: METHODS.find(name).begins_as for name in METHODS if METHODS.find(name).begins_as} == {
+        "deca-p": "normal"
+    }
 
 
 @pytest.mark.parametrize(

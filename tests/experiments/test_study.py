@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,23 @@ import pyarrow as pa
 import pytest
 
 from accord.errors import DataError, SettingError
-from accord.experiments import Comparison
 from accord.experiments.budget import Budget
-from accord.experiments.spaces import clicks_space
-from accord.experiments.study import Cell, kept_metric, refuse_varied, row_name, validation_value
+from accord.experiments.study import Cell, Study, _digest, kept_metric, refuse_varied, row_name, validation_value
+from accord.tasks.clicks import ClickTask
 
 LOG = pa.table({"user": [1, 1, 2], "item": [1, 2, 1]})
 VARIANT = {"deca dp": {"method": "deca", "sub_tasks": "dp"}}
 
 
-def study(*methods: str, **more: Any) -> Comparison:
-    return Comparison(LOG, methods or ("normal", "deca"), **more)
+def study(*methods: str, models: Sequence[str] = ("gmf",), **more: Any) -> Study:
+    return Study(ClickTask(LOG), methods or ("normal", "deca"), models, **more)
+
+
+def changed(study: Study, **more: Any) -> Study:
+    """A study with other choices, its own or those of its task."""
+    of_task = {name: value for name, value in more.items() if name in {one.name for one in fields(ClickTask)}}
+    own = {name: value for name, value in more.items() if name not in of_task}
+    return replace(study, task=replace(study.task, **of_task), **own)
 
 
 def test_rows_stand_model_by_model_and_popularity_once_and_first() -> None:
@@ -73,7 +80,7 @@ def test_the_oracle_is_normal_training_with_normals_settings_unless_it_has_its_o
 def test_what_is_fixed_is_not_searched() -> None:
     variants = {"deca 1": {"method": "deca", "c0": 1.0}}
     asked = study("deca", "deca 1", settings={"l2": 1.0, "normal.learning_rate": 0.1}, variants=variants)
-    whole = clicks_space("deca")
+    whole = asked.task.space("deca")
     left = {name: values for name, values in whole.items() if name not in ("l2", "learning_rate")}
     assert asked.searched("deca") == left
     assert asked.searched("deca 1") == {name: values for name, values in left.items() if name != "c0"}
@@ -90,13 +97,13 @@ def test_cells_say_how_their_settings_were_found() -> None:
     asked = study()
     none = "none: the settings as given"
     assert asked.search_words("deca") == none
-    assert asked.is_searched_so("deca", none)
-    assert not asked.is_searched_so("deca", "")
+    assert asked.same_search("deca", none)
+    assert not asked.same_search("deca", "")
     tuned = replace(asked, budget=Budget(54))
     assert tuned.search_words("normal") == "18 trials of 3 seed(s) for this row, random search"
     assert tuned.search_words("deca") == "54 trials of 1 seed(s) for each row, random search"
-    assert tuned.is_searched_so("normal", tuned.search_words("normal"))
-    assert not tuned.is_searched_so("normal", none)
+    assert tuned.same_search("normal", tuned.search_words("normal"))
+    assert not tuned.same_search("normal", none)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +114,7 @@ def test_cells_say_how_their_settings_were_found() -> None:
         {"protocol": {"data": "another"}},
         {"ks": (5,)},
         {"inject": 0.1},
-        {"also": ("curve",)},
+        {"measurements": {"curve": len}},
         {"log": pa.table({"user": [1, 1, 2], "item": [1, 2, 2]})},
         {"valid": LOG},
     ],
@@ -115,7 +122,7 @@ def test_cells_say_how_their_settings_were_found() -> None:
 def test_what_makes_a_cell_another(change: dict[str, Any]) -> None:
     cell = Cell("gmf", "deca", 0)
     assert study().identity(cell) == study().identity(cell)
-    assert replace(study(), **change).identity(cell) != study().identity(cell)
+    assert changed(study(), **change).identity(cell) != study().identity(cell)
 
 
 def test_what_leaves_a_cell_as_it_is() -> None:
@@ -129,20 +136,20 @@ def test_what_leaves_a_cell_as_it_is() -> None:
         {"tuned": {"gmf normal": {"l2": 1.0}}},
         {"budget": Budget(3)},
     ):
-        assert replace(study(), **change).identity(cell) == study().identity(cell)
+        assert changed(study(), **change).identity(cell) == study().identity(cell)
     others = [Cell("gmf", "deca", 1), Cell("mf", "deca", 0), Cell("gmf", "normal", 0), Cell("gmf", "oracle", 0)]
     assert len({study().identity(one) for one in [cell, *others]}) == 5
 
 
 def test_a_cell_is_another_where_its_rules_are(monkeypatch: pytest.MonkeyPatch) -> None:
     before = study().identity(Cell("gmf", "deca", 0))
-    monkeypatch.setattr(Comparison, "rules", (*Comparison.rules, "another"))
+    monkeypatch.setattr(ClickTask, "rules", (*ClickTask.rules, "another"))
     assert study().identity(Cell("gmf", "deca", 0)) != before
 
 
 def test_a_cell_is_another_where_its_file_is_written_anew(tmp_path: Path) -> None:
     path, cell = tmp_path / "log.csv", Cell("gmf", "deca", 0)
-    asked = replace(study(), log=path)
+    asked = changed(study(), log=path)
     assert asked.identity(cell)  # of a file that is not there yet
     path.write_text("user,item\n1,2\n")
     os.utime(path, (1, 1))
@@ -183,7 +190,7 @@ def test_a_choice_is_made_by_the_last_phase() -> None:
 
 
 def test_what_is_tested_is_the_metric_of_the_larger_k() -> None:
-    asked = study(ks=(5, 50, 10))
+    asked = changed(study(), ks=(5, 50, 10))
     assert asked.tested() == asked.tested_mean() == "ndcg@50"
 
 
@@ -197,9 +204,9 @@ def test_arrays_are_told_apart_by_what_they_hold() -> None:
         np.array(["ab", "c"]),
         np.array(["a", "bd"]),
     ]
-    assert len({study().digest(one) for one in arrays}) == len(arrays)
-    assert study().digest(np.array(["a", "bc"], object)) == study().digest(np.array(["a", "bc"]))
-    assert study().digest(np.zeros((2, 3))[:, ::-1]) == study().digest(np.zeros((2, 3)))
+    assert len({_digest(one) for one in arrays}) == len(arrays)
+    assert _digest(np.array(["a", "bc"], object)) == _digest(np.array(["a", "bc"]))
+    assert _digest(np.zeros((2, 3))[:, ::-1]) == _digest(np.zeros((2, 3)))
 
 
 def test_a_table_without_numbers_says_why() -> None:

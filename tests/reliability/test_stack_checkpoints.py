@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def histories(fitted: Any) -> list[dict[str, Any]]:
     return [{k: v for k, v in record.items() if not k.endswith("_seconds")} for record in fitted.history_]
 
 
-def assert_same(ones: list[Any], others: list[Any]) -> None:
+def assert_same(ones: Sequence[Any], others: Sequence[Any]) -> None:
     for one, other in zip(ones, others, strict=True):
         assert histories(one) == histories(other)
         assert torch.equal(weights(one), weights(other))

@@ -34,7 +34,7 @@ class Chunk(Generic[B]):
 
     @staticmethod
     def joined(chunks: Sequence[Chunk[B]]) -> Chunk[B]:
-        """The batches of all their runs, next to one another: columns (batches, …, R, examples)."""
+        """The batches of all their runs, next to one another."""
         first = chunks[0]
         columns = {name: torch.cat([chunk.columns[name] for chunk in chunks], -2) for name in first.columns}
         return Chunk(columns, first._make, first.batch_size, example_dims=first.example_dims)

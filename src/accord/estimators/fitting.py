@@ -25,6 +25,7 @@ SIDE_BY_SIDE = 8
 SHARE = 0.25
 """Share of the free memory that a stack may fill."""
 T = TypeVar("T")
+E = TypeVar("E", bound=Estimator)
 Source = Mapping[str, Any]
 """The keyword arguments of an estimator's `fit`."""
 
@@ -34,7 +35,7 @@ class StackError(SettingError):
 
 
 def fit_together(
-    estimators: Sequence[Estimator],
+    estimators: Sequence[E],
     sources: Source | Sequence[Source],
     *,
     callbacks: Sequence[Callback | None] | None = None,
@@ -43,7 +44,7 @@ def fit_together(
     checkpoint: CheckpointPath | None = None,
     judge: bool = True,
     cache: Cache | None = None,
-) -> Sequence[Estimator]:
+) -> Sequence[E]:
     """Fit several estimators of one kind at once; each ends as it would alone.
 
     ``sources`` are the keyword arguments of `fit`: one mapping for all, or one for each. Estimators that differ in

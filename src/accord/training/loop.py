@@ -409,6 +409,8 @@ class PhaseTrainer:
         if isinstance(self._randomness, OwnRandomness):
             self._randomness.state = streams["layers"]
         self._drawn_from = [one.get_state() for one in self.generators]
+        if state.tensors["total"].shape != self.stepper.total.shape:
+            raise ValueError("the sums of its losses")
         self.stepper.total.copy_(state.tensors["total"])
         for role in self.phase.kept:
             saved, current = state.under(f"best/{role}"), self._tensors(role)
