@@ -6,14 +6,18 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.csv as csv
 import pytest
 
 from accord.cli import main
+from accord.data import noise
 from accord.data.simulator import Simulation
 from accord.estimators import base
+from accord.methods import METHODS
+from accord.models import MODELS
 from accord.reproduction.overview import write_overview
 
 ROOT = Path(__file__).parents[2]
@@ -27,14 +31,19 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the files the pages speak of, and training cut short."""
+def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the files the pages speak of, and training cut short; what a page registers goes afterwards."""
+    known = {registry: set(registry) for registry in (METHODS, MODELS)}
+    monkeypatch.setattr(noise, "KINDS", dict(noise.KINDS))
     for name, table in (("clicks", made.log()), ("truth", made.truth()), ("marked", made.clicks())):
         csv.write_csv(table, tmp_path / f"{name}.csv")
     monkeypatch.chdir(tmp_path)
     make = base.make_settings
     monkeypatch.setattr(base, "make_settings", lambda task, values: make(task, values | QUICK[task]))
-    return tmp_path
+    yield tmp_path
+    for registry, names in known.items():
+        for name in set(registry) - names:
+            registry.unregister(name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -47,7 +47,7 @@ def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str
             raise DataError(f"No column '{name}' in {where} to ignore: {nearest(name, table.column_names)}")
     names = [name for name in table.column_names if name != label and name not in ignore]
     if not names or table.num_rows == 0:
-        raise DataError(f"{begun(where)} has no columns of numbers beside '{label}', or no rows.")
+        raise DataError(f"{begun(where)} has no columns of numbers besides '{label}', or no rows.")
     inputs = np.stack([_numbers(table[name], name, where) for name in names], 1)
     notes = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
     return Labelled(inputs, _labels(table[label], label, where), None, notes)

@@ -22,7 +22,7 @@ WORST, MOST = 25, 10
 MOST_CLASSES, BINS = 40, 50
 SMALL, WIDE = (440.0, 290.0), (900.0, 300.0)
 """Sizes of a plot that has one beside it, and of one that has none."""
-LEARNED = "as the noise model hφ learned it, which DeCA trains beside the classifier."
+LEARNED = "as the noise model hφ learned it, which DeCA trains together with the classifier."
 
 
 def write_run_report(rec: Recommender, path: Path) -> None:
