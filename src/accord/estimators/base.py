@@ -138,6 +138,9 @@ class Estimator:
         """Whether runs with such settings are worth training as stacks, where they are alike."""
         return False
 
+    def _refuse_stack(self, model: type[nn.Module], prepared: Sequence[Prepared]) -> None:
+        """Refuse to stack networks of a class for runs whose data it cannot be stacked on."""
+
     def _join(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
         """Let the runs of a stack share what they can; returns more fields of the method's setup."""
         return {}

@@ -18,7 +18,7 @@ from accord.estimators.limits import free_memory, require_disk
 from accord.estimators.settings import OF_TASK
 from accord.methods import PerRun, Phase
 from accord.models import MODELS
-from accord.models.stack import Stack, stack
+from accord.models.stack import Stack, stack, stack_kind
 from accord.training import Callback, CheckpointPath, checkpoint_of, drive, resolve_device, training
 
 SIDE_BY_SIDE = 8
@@ -181,10 +181,12 @@ class _Training:
     def _build(self, role: str, architecture: Any = None) -> nn.Module:
         if architecture is not None:
             architecture = _name_of(role, architecture)
-        try:
-            made = stack([one.build(role, architecture) for one in self.prepared])
-        except SettingError as error:
-            raise StackError(str(error)) if len(self.group) > 1 else error from error
+        networks = [one.build(role, architecture) for one in self.prepared]
+        if len(networks) > 1:
+            if stack_kind(type(networks[0])) is None:
+                raise StackError(f"A {type(networks[0]).__name__} cannot be trained in a stack.")
+            self.estimators[0]._refuse_stack(type(networks[0]), self.prepared)
+        made = stack(networks)
         self.architectures[role] = architecture or self.prepared[0].architecture
         self.stacks.append(made)
         return made

@@ -33,7 +33,7 @@ from accord.estimators.log_split import (
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.evaluation import RankingTask
 from accord.evaluation.ranking import BLOCK, Scorer
-from accord.models import NOISE_MODELS, ModelFactory, check_model, model_of, recommender_factory, trait
+from accord.models import NOISE_MODELS, ModelFactory, check_model, model_of, recommender_factory
 from accord.models.recommenders import PairModel
 from accord.models.stack import stack_kind
 from accord.optim import MANY_ROWS
@@ -151,20 +151,22 @@ class Recommender(Estimator):
 
     def _shared_by_stack(self, data: Interactions, split: SplitLog) -> dict[str, Any]:
         """What the runs of a stack must have in common."""
-        settings = self.settings
-        architectures = (settings.model, settings.auxiliary, settings.noise_model)
-        same: dict[str, Any] = {
+        by_rows = self._by_rows(split, data.device)
+        return {
             "numbers of training clicks, users and items": (data.drawn_in_an_epoch, data.n_users, data.n_items),
-            "tables, which are too large to be updated whole; give updates=dense": self._by_rows(
-                split, data.device
-            ),
+            "tables, which are too large to be updated whole; give updates=dense": by_rows,
         }
-        if any(trait(model, "reads_rows", False) for model in architectures):  # passes of one length
-            cuts = RowCuts.of(data, settings.batch_size)
-            same["number of batches"] = (cuts.batches, None if cuts.even else id(self))
-        if any(trait(model, "one_graph", False) for model in architectures):
-            same["graph"] = id(data)
-        return same
+
+    def _refuse_stack(self, model: type[nn.Module], prepared: Sequence[Prepared]) -> None:
+        from accord.estimators.fitting import StackError
+
+        each = [one.run.data for one in prepared]
+        if getattr(model, "one_graph", False) and any(data is not each[0] for data in each):
+            raise StackError("These runs hold out different clicks, but share one graph in a stack.")
+        if getattr(model, "reads_rows", False):
+            cuts = [RowCuts.of(data, self.settings.batch_size) for data in each]
+            if not all(own.even and own.batches == cuts[0].batches for own in cuts):
+                raise StackError("A user has more clicks than a batch holds, so the runs' passes differ in length.")
 
     def _by_rows(self, split: SplitLog, device: torch.device) -> Any:
         """Something of its own where the run would update its tables by rows, which a stack does not."""
