@@ -37,7 +37,7 @@ def movielens(root: Path, rows: list[tuple[str, str, int, int]], **changes: int)
     (root / "ml-100k" / "ml-100k.inter").write_text("\n".join(lines) + "\n")
     entry = DATA_SETS["movielens-100k"]
     counts = {"users": len({row[0] for row in rows}), "interactions": len(rows)} | changes
-    return replace(entry, files=(replace(entry.files[0], sha256=None),), **counts)
+    return replace(entry, files=(replace(entry.files[0], checksum=None),), **counts)
 
 
 def pairs(table: pa.Table | None) -> list[tuple[str, str]]:

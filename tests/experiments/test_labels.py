@@ -16,7 +16,7 @@ from sklearn.datasets import make_blobs
 
 from accord.cli.comparing import compare_and_show
 from accord.errors import AccordError
-from accord.estimators import Classifier
+from accord.estimators import Classifier, fitting
 from accord.estimators.fitting import batched
 from accord.experiments.compare import compare
 from accord.experiments.study import Cell, Job, Study
@@ -123,3 +123,20 @@ def test_clean_examples_are_taken_apart_once_for_the_same_data() -> None:
     assert first["X"] is second["X"]
     assert np.array_equal(first["clean"][1], 1 - third["clean"][1])
     assert one.cell_data("mw-net", 1, None, cache).sources[0]["X"] is not first["X"]
+
+
+def test_runs_with_validation_sets_of_unlike_sizes_are_one_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the folds of cleanlab's row: 52 and 53 examples, of which 42 are trained on."""
+    stacks: list[int] = []
+    whole = fitting._Party.fit_stack
+    counted = lambda party, group, ended: stacks.append(len(group)) or whole(party, group, ended)  # noqa: E731
+    monkeypatch.setattr(fitting._Party, "fit_stack", counted)
+    sources = [{"X": X[:count], "y": Y[:count]} for count in (52, 53)]
+    settings = {"epochs": 3, "batch_size": 16, "valid_share": 0.2, "device": "cpu"}
+    together = [Classifier(**settings, seed=seed) for seed in range(2)]
+    fitting.fit_together(together, sources)
+    assert stacks == [2]
+    for seed, (one, source) in enumerate(zip(together, sources, strict=True)):
+        alone = Classifier(**settings, seed=seed).fit(**source)
+        ours, theirs = ([record["valid"]["accuracy"] for record in clf.history_] for clf in (one, alone))
+        assert ours == pytest.approx(theirs, abs=1e-6)

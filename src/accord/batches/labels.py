@@ -100,10 +100,19 @@ class LabelData:
         """The share of given labels that these members of a stack predict, each on a set of its own."""
         own = dict(zip(which, sets, strict=True))
         each = [own.get(k, sets[0]) for k in range(len(target))]  # a run that has stopped may have any set
-        right = torch.zeros(len(target), device=self.device)
-        for batch in LabelFeed(each).in_order():
-            right += (batch.logits(target).argmax(2) == batch.labels).sum(1)
-        return {"accuracy": (right / len(self))[list(which)]}
+        counts = torch.tensor([len(data) for data in each], device=self.device)
+        longest = max(map(len, each))
+        right, seen = torch.zeros(len(target), device=self.device), 0
+        for batch in LabelFeed([data.padded(longest) for data in each]).in_order():
+            inside = torch.arange(seen, seen + len(batch), device=self.device) < counts[:, None]
+            right += ((batch.logits(target).argmax(2) == batch.labels) & inside).sum(1)
+            seen += len(batch)
+        return {"accuracy": (right / counts)[list(which)]}
+
+    def padded(self, length: int) -> LabelData:
+        """The same examples with the first row repeated, so that sets of unlike sizes fit into one batch."""
+        lacking = length - len(self)
+        return self if not lacking else replace(self, rows=torch.cat([self.rows, self.rows[:1].expand(lacking)]))
 
     def shuffled(self, batch_size: int, generator: torch.Generator, positions: Tensor | None = None) -> Tensor:
         """The rows of an epoch, or those at ``positions`` among them, in random order."""

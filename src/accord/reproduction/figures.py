@@ -221,14 +221,16 @@ def draw_cost(view: View, parts: list[Part], outcome: dict[str, Any], out: Path,
         train, inference = (min(one[k] for one in found) for k in ("train_seconds", "inference_seconds"))
         if row["method"] == "normal":
             normal[row["model"]] = train, inference
-        base = normal[row["model"]]
-        ratio = train / base[0], inference / base[1]
-        bars.setdefault(row["model"], {})[row["method"]] = (ratio[0], 0.0)
-        numbers = [f"{train:.2f}", f"{ratio[0]:.2f}", f"{inference * 1e3:.1f}", f"{ratio[1]:.2f}"]
-        rows.append([row["model"], row["method"], *numbers])
-    if not bars:
+        base = normal.get(row["model"])
+        ratios = ["", ""] if base is None else [f"{train / base[0]:.2f}", f"{inference / base[1]:.2f}"]
+        if base is not None:
+            bars.setdefault(row["model"], {})[row["method"]] = (train / base[0], 0.0)
+        rows.append([row["model"], row["method"], f"{train:.2f}", ratios[0], f"{inference * 1e3:.1f}", ratios[1]])
+    if len(rows) == 1:
         return [NOT_RUN]
     write_csv(out / f"{name}.csv", rows)
+    if not bars:
+        return [as_markdown(rows)]
     with figure(out / name, (8.0, 3.8)) as axes:
         colours = method_colours({method: method for own in bars.values() for method in own})
         draw_bars(axes[0], bars, ("model", "training time over normal"), view.title, colours=colours)
