@@ -19,7 +19,7 @@ from accord.training.checkpoints import SECONDS
 
 SUFFIX, ARGUMENTS, STATE = ".checkpoint", "fit.json", "checkpoint.safetensors"
 PATIENCE = 1.5
-"""Seconds after which a person who asked to stop is not kept waiting for the step to end."""
+"""Seconds to wait for the end of a step after a person asked to stop."""
 
 
 def folder_of(out: Path) -> Path:

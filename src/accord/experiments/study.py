@@ -1,4 +1,4 @@
-"""What to compare: the rows and cells of a study, their settings, and what tells them apart."""
+"""What to compare: the rows and cells of a study, their settings, and their identities."""
 
 from __future__ import annotations
 

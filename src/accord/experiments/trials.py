@@ -84,7 +84,7 @@ class Trials:
                 return self.optuna.create_study(
                     storage=self._storage, study_name=name, direction="maximize", load_if_exists=True
                 )
-            except Exception as error:  # drivers raise what they like
+            except Exception as error:  # a driver may raise anything
                 if tries_left:  # perhaps another process is making the tables at this moment
                     time.sleep(0.5)
                     continue
