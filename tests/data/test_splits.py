@@ -117,7 +117,6 @@ def test_how_many_clicks_of_a_user_are_held_out(share: float, by_time: bool) -> 
         )
 
 
-@pytest.mark.xfail(strict=True, reason="0.07 × 50 is a little more than 3.5 in floating point, and rounded up")
 def test_halves_are_rounded_down_whatever_the_share() -> None:
     """The shares of the studies, a tenth and a ninth of the rest, are right for all sizes."""
     held = holdout_mask(users_of([50]), 0.07, seed=0, by_time=True)

@@ -24,7 +24,8 @@ def _last_share(users: np.ndarray, order: np.ndarray, share: float) -> np.ndarra
     """Mark the last ``share`` of each user's rows in ``order``; fractions round half down, so that a user
     with too few clicks keeps them all."""
     _, start, size = np.unique(users, return_index=True, return_counts=True)
-    held = np.minimum(np.ceil(size * share - 0.5).astype(np.int64), size - 1)
+    wanted = np.round(size * share, 9)  # 50 × 0.07 is 3.5, though not in floating point
+    held = np.minimum(np.ceil(wanted - 0.5).astype(np.int64), size - 1)
     rank = np.arange(len(users)) - np.repeat(start, size)
     mask = np.zeros(len(users), dtype=bool)
     mask[order] = rank >= np.repeat(size - held, size)
