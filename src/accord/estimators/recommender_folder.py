@@ -47,8 +47,8 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
     rec.user_ids_, rec.item_ids_ = folder.read_ids(run / folder.IDS)
     rec.columns_ = folder.read_columns(config["columns"])
     rec.notes_, rec.threshold_ = folder.read_notes(config["log"]), float(config["threshold"])
-    if not np.isfinite(rec.threshold_):
-        raise DataError(f"The threshold of '{run}' is not finite; the folder is damaged, fit it again.")
+    if not 0 <= rec.threshold_ <= 1 + folder.ROUNDING:
+        raise ValueError("the threshold is no probability")
     table = folder.read_clicks(run / folder.CLICKS, timed=rec.columns_.time is not None)
     rec.clicks_ = clicks_from(table, rec.user_ids_, rec.item_ids_, rec.columns_)
     rec.part_, rec.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
