@@ -100,7 +100,7 @@ def test_cells_of_other_data_are_made_anew(what: str, tmp_path: Path) -> None:
     assert path.read_text() == before
     other: dict[str, Any] = {
         "labels": {"y": np.roll(Y, 1)},
-        "inputs": {"X": X + 1.0},
+        "inputs": {"X": np.asarray(X) + 1.0},
         "test": {"test": (TEST[0], np.roll(TEST[1], 1))},
     }[what]
     compare(replace(study, task=replace(study.task, **other)), tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from accord.report.tables import comparison_rows
 from accord.tasks.cell_data import ClickData, clean_only, with_false_clicks
 from accord.tasks.clicks import ClickTask
 
-QUICK = {"epochs": 2, "batch_size": 512, "dims": 8}
+QUICK: dict[str, Any] = {"epochs": 2, "batch_size": 512, "dims": 8}
 
 
 def pairs(table) -> set[tuple[str, str]]:

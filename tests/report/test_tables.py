@@ -183,8 +183,10 @@ def result(method: str, seed: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def study(methods: Sequence[str] = ("normal", "deca", "deca-p", "t-ce"), **more: Any) -> Study:
-    return Study(ClickTask(LOG, protocol={"data": "made"}), methods, ["gmf"], **({"seeds": 2} | more))
+def study(
+    methods: Sequence[str] = ("normal", "deca", "deca-p", "t-ce"), seeds: int = 2, budget: Budget | None = None
+) -> Study:
+    return Study(ClickTask(LOG, protocol={"data": "made"}), methods, ["gmf"], seeds, budget=budget)
 
 
 def test_means_and_deviations_over_the_seeds_that_are_done() -> None:
