@@ -1,12 +1,13 @@
 """Run folders that version 0.1 wrote: they load, and answer as they did then.
 
-`tests/data_files` holds three, with the answers that version 0.1 gave itself.
+`runs-0.1.zip` holds three, with the answers that version 0.1 gave itself.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from accord import Classifier, Recommender
 from accord.errors import DataError
 from accord.models.classifiers.mlp import MLP
 
-FILES = Path(__file__).parents[1] / "data_files"
-ANSWERS = json.loads((FILES / "run-0.1-answers.json").read_text())
+ARCHIVE = Path(__file__).with_name("runs-0.1.zip")
+ANSWERS = json.loads(zipfile.Path(ARCHIVE, "run-0.1-answers.json").read_text())
 RECOMMENDERS = ["run-0.1-recommender", "run-0.1-ensemble"]
 RUNS = [*RECOMMENDERS, "run-0.1-classifier"]
 
@@ -33,6 +34,14 @@ def assert_same(found: dict[str, list[Any]], then: dict[str, list[Any]]) -> None
             assert found[name] == values
 
 
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("older")
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(folder)
+    return folder
+
+
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """The classifier's networks were made 4 units wide, so that its file is small."""
@@ -44,8 +53,8 @@ def load(path: Path) -> Any:
 
 
 @pytest.mark.parametrize("name", RECOMMENDERS)
-def test_a_recommender_answers_as_it_did(name: str, tmp_path: Path) -> None:
-    then, rec = ANSWERS[name], Recommender.load(FILES / name)
+def test_a_recommender_answers_as_it_did(name: str, older: Path, tmp_path: Path) -> None:
+    then, rec = ANSWERS[name], Recommender.load(older / name)
     rec.save(tmp_path / name)
     for one in (rec, Recommender.load(tmp_path / name)):  # as it is, and written anew
         assert_same(one.recommend([f"u{u}" for u in range(12)], k=3).to_pydict(), then["recommend"])
@@ -57,12 +66,12 @@ def test_a_recommender_answers_as_it_did(name: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / name / "config.json").read_text())["format"] == 2
 
 
-def test_a_setting_that_has_another_name_now_is_kept() -> None:
-    assert Recommender.load(FILES / "run-0.1-recommender").settings.init_std == 0.1
+def test_a_setting_that_has_another_name_now_is_kept(older: Path) -> None:
+    assert Recommender.load(older / "run-0.1-recommender").settings.init_std == 0.1
 
 
-def test_a_classifier_answers_as_it_did(narrow: None, tmp_path: Path) -> None:
-    then, clf = ANSWERS["run-0.1-classifier"], Classifier.load(FILES / "run-0.1-classifier")
+def test_a_classifier_answers_as_it_did(narrow: None, older: Path, tmp_path: Path) -> None:
+    then, clf = ANSWERS["run-0.1-classifier"], Classifier.load(older / "run-0.1-classifier")
     clf.save(tmp_path / "run")
     for one in (clf, Classifier.load(tmp_path / "run")):
         np.testing.assert_allclose(one.predict_proba(np.array(then["X"])), then["probabilities"], rtol=1e-5)
@@ -72,9 +81,9 @@ def test_a_classifier_answers_as_it_did(narrow: None, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("found", [3, 0, -1, "2", None, True, 2.5, [1]])
-def test_a_format_that_is_not_known_is_one_sentence(found: Any, name: str, tmp_path: Path) -> None:
+def test_a_format_that_is_not_known_is_one_sentence(found: Any, name: str, older: Path, tmp_path: Path) -> None:
     run = tmp_path / name
-    shutil.copytree(FILES / name, run)
+    shutil.copytree(older / name, run)
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"format": found}))
     with pytest.raises(DataError) as refusal:
@@ -86,9 +95,9 @@ def test_a_format_that_is_not_known_is_one_sentence(found: Any, name: str, tmp_p
     assert "\n" not in said
 
 
-def test_a_run_of_a_newer_version_asks_for_that_version(tmp_path: Path) -> None:
+def test_a_run_of_a_newer_version_asks_for_that_version(older: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    shutil.copytree(FILES / "run-0.1-recommender", run)
+    shutil.copytree(older / "run-0.1-recommender", run)
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"format": 3, "accord": "9.1.0"}))
     with pytest.raises(DataError, match=r"has format 3, written by accord 9\.1\.0.*reads formats 1 and 2"):
