@@ -107,9 +107,12 @@ def test_those_who_differ_in_more_than_numbers_are_trained_alone(
 def test_what_may_be_one_stack() -> None:
     assert stack_key(Recommender(method="popularity")) is None
     assert stack_key(Recommender(model=lambda users, items: torch.nn.Linear(1, 1))) is None
-    apart = [{"epochs": 7}, {"method": "deca"}, {"model": "mf"}, {"beta": 0.3}]
+    apart = [{"epochs": 7}, {"method": "deca"}, {"model": "mf"}]
     assert all(stack_key(Recommender(**one)) != stack_key(Recommender()) for one in apart)
+    assert stack_key(Recommender(method="t-ce", ramp_epochs=3)) != stack_key(Recommender(method="t-ce"))
+    assert stack_key(Recommender(method="r-ce", beta=0.3)) == stack_key(Recommender(method="r-ce"))
     alike = [{"seed": 3}, {"learning_rate": 0.5}, {"l2": 9.0}, {"c0": 2.0}, {"alpha": 0.1}]
+    alike.append({"ramp_epochs": 3})  # DeCA(p) does not read it
     assert {stack_key(Recommender(**one)) for one in alike} == {stack_key(Recommender())}
 
 

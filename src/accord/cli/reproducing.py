@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
-from accord.cli.searching import show_standing, trial_callback
+from accord.cli.searching import show_search, trial_callback
 from accord.errors import DataError
 from accord.estimators.run_folder import read_json
 from accord.experiments.tuning import SearchProgress
@@ -114,7 +114,7 @@ def _callbacks(progress: ui.Bars, until: float | None) -> Callbacks:
         if row not in tasks:
             clear()
             tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
-        show_standing(progress, tasks[row], now)
+        show_search(progress, tasks[row], now)
 
     return Callbacks(
         part=part,

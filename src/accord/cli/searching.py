@@ -34,11 +34,11 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
     with nothing_left(out, lambda: done[-1] > 0), ui.bar() as progress:
         whole = progress.add_task("search", total=tuning.trials, note="")
 
-        def standing(now: SearchProgress) -> None:
+        def on_progress(now: SearchProgress) -> None:
             done.append(now.done)
-            show_standing(progress, whole, now)
+            show_search(progress, whole, now)
 
-        found = tune(tuning, out, standing, trial_callback(progress))
+        found = tune(tuning, out, on_progress, trial_callback(progress))
     write_search_report(found, out / REPORT)
     rows = [["setting", "best", "searched"]]
     rows += [
@@ -66,21 +66,21 @@ def _refuse_another_row(tuning: Tuning, out: Path) -> None:
         raise DataError(f"'{out}' holds the search of {found.get('method')}; choose another path.")
 
 
-def run_tuned(study: Study, budget: Budget, out: Path, told: Callable[[SearchProgress], None]) -> Study:
+def run_tuned(study: Study, budget: Budget, out: Path, on_progress: Callable[[SearchProgress], None]) -> Study:
     """Search for every row of a comparison with the same budget."""
     with ui.bar() as progress:
         tasks: dict[str, Any] = {}
 
-        def watch(row: str, now: SearchProgress) -> None:
-            told(now)
+        def of_row(row: str, now: SearchProgress) -> None:
+            on_progress(now)
             if row not in tasks:
                 tasks[row] = progress.add_task(f"search {row}", total=now.trials, note="")
-            show_standing(progress, tasks[row], now)
+            show_search(progress, tasks[row], now)
 
-        return tuned_study(study, out, budget, watch, trial_callback(progress))
+        return tuned_study(study, out, budget, of_row, trial_callback(progress))
 
 
-def show_standing(progress: Any, task: Any, now: SearchProgress) -> None:
+def show_search(progress: Any, task: Any, now: SearchProgress) -> None:
     best = "" if now.best is None else f"  best {now.best:.4f}"
     progress.update(task, completed=now.done, total=now.trials, note=f"trial {now.done}/{now.trials}{best}")
 

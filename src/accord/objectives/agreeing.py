@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 
-def weigh(kl: Callable[[Tensor, Tensor], Tensor], p: Tensor, q: Tensor, alpha: float | Tensor) -> Tensor:
+def weighted_kl(kl: Callable[[Tensor, Tensor], Tensor], p: Tensor, q: Tensor, alpha: float | Tensor) -> Tensor:
     """α·KL(P‖Q) + (1−α)·KL(Q‖P); a side whose weight is zero is not computed.
 
     In a stack of runs α is a tensor, one for each.

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from accord.objectives.agreeing import weigh
+from accord.objectives.agreeing import weighted_kl
 
 SubTask = Literal["dp", "dn"]
 
@@ -102,7 +102,7 @@ def agreement(p: Tensor, q: Tensor, alpha: float | Tensor) -> Tensor:
 
     DeCA: P = g and Q = f. DeCA(p): P = f and Q = f′.
     """
-    return weigh(kl_divergence, p, q, alpha)
+    return weighted_kl(kl_divergence, p, q, alpha)
 
 
 def real_positive_probability(f: Tensor, h_dp: Tensor, h_dn: Tensor) -> Tensor:

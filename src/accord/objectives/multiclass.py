@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from accord.objectives.agreeing import weigh
+from accord.objectives.agreeing import weighted_kl
 
 
 def cross_entropy(f: Tensor, labels: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ def kl_divergence(p: Tensor, q: Tensor) -> Tensor:
 
 def agreement(p: Tensor, q: Tensor, alpha: float | Tensor) -> Tensor:
     """α·KL(P‖Q) + (1−α)·KL(Q‖P); the paper's multi-class form has α = 1, with P = f and Q = f′."""
-    return weigh(kl_divergence, p, q, alpha)
+    return weighted_kl(kl_divergence, p, q, alpha)
 
 
 def stage_one(f: Tensor, cost: Tensor, labels: Tensor, k: Tensor, c1: float | Tensor, c2: float | Tensor) -> Tensor:
