@@ -205,7 +205,7 @@ def _refuse_clashes(base: type[BaseModel], classes: list[type[MethodSettings]]) 
 
 
 def make_settings(task: str, values: dict[str, Any]) -> Any:
-    """Settings from keywords or from words typed at a prompt; errors name the nearest match."""
+    """Settings from keywords or from words typed on the command line; errors name the nearest match."""
     method = values.get("method")
     if isinstance(method, str):
         method_of(method, task)  # before the settings are composed: an installed package's method brings its own
