@@ -573,3 +573,29 @@ def test_a_definition_that_runs_again_takes_the_place_of_the_first() -> None:
         assert METHODS.find("again") is scope["GCE"]
     assert Recommender(method=scope["GCE"](q=0.4)).settings.q == 0.4
     METHODS.unregister("again")
+
+
+class Bare(nn.Sequential):
+    """A network that knows nothing of accord: its features are what layer 1 gives."""
+
+    task = "labels"
+
+    def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+        super().__init__(nn.Linear(shape[0], 8), nn.ReLU(), nn.Linear(8, classes))
+
+
+def test_a_registered_network_without_features_names_them(
+    sources: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    register_model("bare", Bare)
+    try:
+        with pytest.raises(SettingError, match=r"needs features='layer'.*linear layers are 0, 2"):
+            Classifier(model="bare", epochs=1).fit(**sources["labels"])
+        clf = Classifier(model="bare", features="1", epochs=2, seed=1).fit(**sources["labels"])
+        clf.save(tmp_path / "run")
+        X = sources["labels"]["X"]
+        assert np.array_equal(
+            Classifier.load(tmp_path / "run", features="1").predict_proba(X), clf.predict_proba(X)
+        )
+    finally:
+        MODELS.unregister("bare")

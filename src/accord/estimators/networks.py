@@ -58,12 +58,14 @@ class Networks:
             if len(self.shape) != 3 and not trait(model, "takes_tables", True):
                 raise SettingError(f"Model '{model}' is for images; rows of a table want model='mlp'.")
             try:
-                return model_of(model, "labels")(self.shape, self.classes)
+                network = model_of(model, "labels")(self.shape, self.classes)
             except SettingError:
                 raise
             except ValueError as error:
                 raise SettingError(f"Model '{model}' cannot take these examples: {error}; use mlp.") from error
-        if isinstance(model, nn.Module):
+            if isinstance(network, FeatureModel):
+                return network
+        elif isinstance(model, nn.Module):
             network = copy.deepcopy(model)
             for layer in network.modules():
                 if hasattr(layer, "reset_parameters"):
