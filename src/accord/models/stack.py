@@ -230,12 +230,39 @@ class _Method(nn.Module):
         return getattr(self.module, method)(*inputs)
 
 
+class _Layers(nn.Module):
+    """The same dense layer of R networks, on inputs (R, B, …)."""
+
+    def __init__(self, of: Callable[[str], Tensor], name: str) -> None:
+        super().__init__()
+        self._of, self._name = of, name  # asked each time: other tensors may stand in for the parameters
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        weight, bias = (self._of(f"{self._name}.{part}") for part in ("weight", "bias"))
+        return torch.baddbmm(bias[:, None], inputs, weight.mT)
+
+
 class DenseStack(JoinedStack):
-    """Modules of dense layers without buffers: `torch.func` computes all members at once."""
+    """Modules of dense layers without buffers: `torch.func` computes all members at once.
+
+    On a CPU its batching costs a layer of a small network about as much as the product itself. A class whose
+    ``outputs`` also takes inputs (R, B, …), because all it does to them is done to their last dimensions, may say
+    ``takes_runs = True``: each `nn.Linear` of it then computes all members.
+    """
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__(members)
         self._one = [_Method(copy.deepcopy(members[0]))]  # in a list: its parameters are no parameters of the stack
+        if getattr(members[0], "takes_runs", False):
+            self._one.append(self._whole(copy.deepcopy(members[0])))
+
+    def _whole(self, module: nn.Module) -> nn.Module:
+        """The module with layers that take the stack's parameters."""
+        layers = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]
+        for name in layers:
+            path, _, leaf = name.rpartition(".")
+            module.get_submodule(path).register_module(leaf, _Layers(self.of, name))
+        return module
 
     def call(self, method: str, *inputs: Any) -> Any:
         """A method of every member; tensors (R, …) are cut along the runs, others are the same for all."""
@@ -250,10 +277,12 @@ class DenseStack(JoinedStack):
 
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Features (R, B, width) and logits (R, B, classes) of inputs (R, B, …)."""
+        if len(self._one) > 1:
+            return self._one[1].outputs(inputs)  # pyright: ignore[reportCallIssue]
         return self.call("outputs", inputs)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        return self.call("forward", *inputs)
+        return self.outputs(*inputs)[1] if len(self._one) > 1 else self.call("forward", *inputs)
 
 
 def stack(members: Sequence[nn.Module]) -> Stack:
