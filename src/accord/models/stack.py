@@ -252,7 +252,9 @@ class DenseStack(JoinedStack):
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__(members)
-        self._one = [_Method(copy.deepcopy(members[0]))]  # in a list: its parameters are no parameters of the stack
+        self._one: list[Any] = [
+            _Method(copy.deepcopy(members[0]))
+        ]  # in a list: its parameters are no parameters of the stack
         if getattr(members[0], "takes_runs", False):
             self._one.append(self._whole(copy.deepcopy(members[0])))
 
