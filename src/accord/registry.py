@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
+from pydantic import BaseModel, ConfigDict
+
 from accord.errors import SettingError, first_line, nearest
 
 T = TypeVar("T")
+
+
+class OwnSettings(BaseModel):
+    """Settings that a registered thing brings; a field's docstring is its documentation."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
 
 
 class Registry(Generic[T]):

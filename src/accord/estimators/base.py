@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from accord.errors import AccordError
-from accord.estimators.settings import OF_TASK, make_settings, signature_of
+from accord.estimators.settings import make_settings, own_settings, signature_of
 from accord.methods import METHODS, Method, Setup, chosen_method
+from accord.models import MODELS
 from accord.objectives import binary, multiclass
 from accord.training import EpochRecord, Run, computes_here
 
@@ -89,12 +90,13 @@ class Estimator:
                 cls._own_parameters = own
                 cls.refresh_signature()
                 METHODS.on_change.append(cls.refresh_signature)
+                MODELS.on_change.append(cls.refresh_signature)
 
     _own_parameters: ClassVar[list[inspect.Parameter]] = []
 
     @classmethod
     def refresh_signature(cls) -> None:
-        """List every setting; called again whenever a method is registered."""
+        """List every setting; called again whenever a method or a model is registered."""
         cls.__init__.__signature__ = signature_of(cls.task, cls._own_parameters)  # pyright: ignore
 
     # -- settings ----------------------------------------------------------------------------------------
@@ -209,13 +211,12 @@ class Estimator:
         save(self, Path(path), overwrite=overwrite, also=also)
 
     def settings_to_save(self) -> dict[str, Any]:
-        """The settings of the task and the method, and whatever else was changed.
+        """The settings of the task, the method and the model, and whatever else was changed.
 
-        What other methods are registered by now changes neither a run folder nor what a checkpoint is known by.
+        What other methods and models are registered changes neither a run folder nor what a checkpoint is known by.
         """
         settings = self.settings
-        own = {*OF_TASK[self.task].model_fields, *settings.method_class.settings_of(self.task).model_fields}
-        own |= set(self.changed_settings())
+        own = own_settings(settings, self.task) | set(self.changed_settings())
         return settings.model_dump(include=own)
 
     def changed_settings(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from torch import nn
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators.base import Cache, Estimator, Prepared, Trained
 from accord.estimators.limits import free_memory, require_disk
-from accord.estimators.settings import OF_TASK
+from accord.estimators.settings import of_models, own_settings
 from accord.methods import PerRun, Phase
 from accord.models import MODELS
 from accord.models.stack import Stack, stack, stack_kind
@@ -252,7 +252,8 @@ def stack_key(estimator: Estimator) -> str | None:
     differ = {*settings.may_differ, *method.may_differ} & set(type(settings).model_fields)
     if any(isinstance(getattr(settings, name), tuple) for name in differ):
         return None
-    read = {*OF_TASK[estimator.task].model_fields, *method.settings_of(estimator.task).model_fields}
+    # Settings of all models count: networks of other roles may read them.
+    read = own_settings(settings, estimator.task) | of_models(estimator.task)
     return json.dumps(settings.model_dump(include=read - differ), sort_keys=True, default=str)
 
 

@@ -31,9 +31,10 @@ from accord.estimators.log_split import (
     with_popularity_for_cold_users,
 )
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
+from accord.estimators.settings import not_taken, refuse_solved, usual_method
 from accord.evaluation import RankingTask
 from accord.evaluation.ranking import BLOCK, Scorer
-from accord.models import NOISE_MODELS, ModelFactory, check_model, model_of, recommender_factory
+from accord.models import NOISE_MODELS, ModelFactory, check_model, is_solved, model_of, recommender_factory, trait
 from accord.models.recommenders import PairModel
 from accord.models.stack import stack_kind
 from accord.optim import MANY_ROWS
@@ -58,8 +59,10 @@ class Recommender(Estimator):
     task = "clicks"
     metric = "ndcg@20"
 
-    def __init__(self, model: str | ModelFactory = "gmf", method: Any = "deca-p", **settings: Any) -> None:
+    def __init__(self, model: str | ModelFactory = "gmf", method: Any = None, **settings: Any) -> None:
+        """Without a ``method`` it is deca-p, or normal for a model that is solved, such as ease."""
         self._factory = None if isinstance(model, str) else model
+        method = usual_method(model, self.task) if method is None else method
         name, settings = self._named_method(method, settings)
         chosen = model if isinstance(model, str) else CUSTOM
         self._settings = self.check_settings({"model": chosen, "method": name, **settings})
@@ -75,6 +78,9 @@ class Recommender(Estimator):
         settings = super().check_settings(values)
         check_model(settings.model, cls.task, CUSTOM)
         check_model(settings.auxiliary, cls.task, what="auxiliary")
+        refuse_solved(settings, cls.task)
+        if is_solved(settings.auxiliary):
+            raise SettingError(f"The auxiliary learns by gradients, and '{settings.auxiliary}' has none; take mf.")
         noise_model = settings.noise_model
         if noise_model not in NOISE_MODELS:
             raise SettingError(f"Unknown noise_model '{noise_model}': {nearest(noise_model, NOISE_MODELS)}")
@@ -112,8 +118,10 @@ class Recommender(Estimator):
         self._take(split)
         settings = self.settings
         need = settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
-        advice = "use fewer dims, a smaller batch size, or a machine with more"
-        require_memory(need, device, "Training this log", advice)
+        usual = "use fewer dims, a smaller batch size, or a machine with more"
+        what = f"Model '{settings.model}' of {len(self.item_ids_):,} items"
+        advice = trait(settings.model, "too_large", None)
+        require_memory(need, device, what if advice else "Training this log", advice or usual)
         rows = np.packbits(self.part_ == TRAIN).tobytes()
         made = cache.get(("train", rows, str(device)), [split.clicks], lambda: self._interactions(TRAIN, device))
         drawn = settings.seed if split.held_users > settings.valid_users else None  # which are ranked is drawn
@@ -238,7 +246,7 @@ class Recommender(Estimator):
             chosen = self._factory
         settings = self.settings
         factory = recommender_factory(
-            chosen, dims=settings.dims, item_bias=settings.item_bias, init_std=settings.init_std
+            chosen, settings, dims=settings.dims, item_bias=settings.item_bias, init_std=settings.init_std
         )
         with seeded(settings.seed, "network", role):
             network = factory(len(self.user_ids_), len(self.item_ids_))
@@ -247,6 +255,8 @@ class Recommender(Estimator):
                 f"{type(network).__name__} cannot be trained: a model is a torch.nn.Module with the methods "
                 "logits(users, items) and scores(users)."
             )
+        if is_solved(network) and not settings.method_class.takes_solved:
+            raise SettingError(not_taken(settings.method, type(network).__name__, self.task))
         network.to(training.device)
         if hasattr(network, "bind"):
             network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
@@ -356,26 +366,37 @@ class Recommender(Estimator):
 
     @torch.no_grad()
     def similar_items(self, items: Any, k: int = 10) -> pa.Table:
-        """The k items with the closest vectors (cosine): item, rank, similar_item, score."""
+        """The k closest items: item, rank, similar_item, score.
+
+        They are closest by the angle between their vectors; in a model from items to items, by its weights. There
+        an item may have fewer than k.
+        """
         self._require_fit()
         k = whole_k(k)
         codes = self.item_ids_.require(items)
-        if not hasattr(self._target, "item_vectors"):
-            raise AccordError("This model has no item vectors: give it a method item_vectors().")
-        vectors = nn.functional.normalize(self._target.item_vectors(), dim=1)
         own = torch.from_numpy(codes)
-        scores = vectors[own] @ vectors.T
+        scores = self._similarities(own)
         scores[torch.arange(len(own)), own] = -torch.inf
-        top = scores.topk(min(k, len(vectors) - 1))
-        count = top.values.shape[1]
+        top = scores.topk(min(k, scores.shape[1] - 1))
+        row, rank = (top.values > -torch.inf).nonzero(as_tuple=True)
         return pa.table(
             {
-                "item": self.item_ids_.take(np.repeat(codes, count)),
-                "rank": np.tile(np.arange(1, count + 1), len(codes)),
-                "similar_item": self.item_ids_.take(top.indices.flatten().numpy()),
-                "score": top.values.flatten().numpy(),
+                "item": self.item_ids_.take(codes[row.numpy()]),
+                "rank": rank.numpy() + 1,
+                "similar_item": self.item_ids_.take(top.indices[row, rank].numpy()),
+                "score": top.values[row, rank].numpy(),
             }
         )
+
+    def _similarities(self, items: Tensor) -> Tensor:
+        """How close every item is to each of these: (B, number of items)."""
+        target = self._target
+        if hasattr(target, "similarities"):
+            return target.similarities(items)
+        if not hasattr(target, "item_vectors"):
+            raise AccordError("This model has no item vectors: give it a method item_vectors().")
+        vectors = nn.functional.normalize(target.item_vectors(), dim=1)
+        return vectors[items] @ vectors.T
 
     # -- measuring -------------------------------------------------------------------------------------
 

@@ -394,8 +394,10 @@ def read_weights(path: Path, networks: dict[str, nn.Module]) -> None:
         for role, network in networks.items():
             prefix = f"{role}."
             network.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
-            if not all(p.isfinite().all() for p in network.parameters()):
+            if not all(tensor.isfinite().all() for tensor in network.state_dict().values()):
                 raise ValueError(f"some of {role} are not finite")
+            if hasattr(network, "check_loaded"):
+                network.check_loaded()  # pyright: ignore[reportCallIssue]
     except DAMAGE as error:
         raise DataError(
             f"'{path}' does not hold the weights of this run ({first_line(error)}); fit it again."

@@ -1,4 +1,4 @@
-"""Settings of the estimators: those of a task, composed with those of all its methods."""
+"""Settings of the estimators: those of a task, composed with those of all its methods and models."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from accord.errors import SettingError, nearest
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
-from accord.models import trait
+from accord.models import MODELS, is_solved, models_of, settings_of, space_of, trait
 from accord.optim import Updates
+from accord.registry import OwnSettings
 from accord.training import TrainingOptions
 
 S = TypeVar("S", bound=BaseModel)
@@ -107,6 +108,9 @@ class ClickSettings(TaskSettings):
 
     def memory_need(self, n_users: int, n_items: int, n_clicks: int) -> int:
         """Bytes that training takes, roughly: the networks with their moments, a step's batch, and the clicks."""
+        own = trait(self.model, "memory_need", None)
+        if own is not None:
+            return own(n_users, n_items, n_clicks, self) + 60 * n_clicks
         dims = self.dims or trait(self.model, "usual_dims", DIMS)
         wide = dims * trait(self.model, "numbers_per_dim", 1)
         networks = self.method_class.network_count
@@ -178,13 +182,15 @@ OF_TASK: dict[str, type[TaskSettings]] = {"clicks": ClickSettings, "labels": Lab
 
 
 def settings_class(task: str) -> Any:
-    """The settings of a task and of all its methods that are registered by now."""
-    return _composed(task, METHODS.changes)
+    """The settings of a task and of all its methods and models that are registered by now."""
+    return _composed(task, METHODS.changes, MODELS.changes)
 
 
 @cache
-def _composed(task: str, changes: int) -> Any:
-    classes = dict.fromkeys(METHODS.find(name).settings_of(task) for name in methods_of(task))
+def _composed(task: str, *changes: int) -> Any:
+    of_methods = [METHODS.find(name).settings_of(task) for name in methods_of(task)]
+    of_models = [settings_of(name) for name in models_of(task)]
+    classes = dict.fromkeys([*of_methods, *(one for one in of_models if one is not None)])
     classes.pop(MethodSettings, None)
     own = [one for one in classes if not any(one is not other and issubclass(other, one) for other in classes)]
     base = OF_TASK[task]
@@ -192,8 +198,8 @@ def _composed(task: str, changes: int) -> Any:
     return create_model(base.__name__, __base__=(base, *own), __doc__=base.__doc__)
 
 
-def _refuse_clashes(base: type[BaseModel], classes: list[type[MethodSettings]]) -> None:
-    """Two methods may share a setting, if it is the same one."""
+def _refuse_clashes(base: type[BaseModel], classes: list[type[OwnSettings]]) -> None:
+    """Two methods or models may share a setting, if it is the same one."""
     home: dict[str, type[BaseModel]] = {}
     for one in classes:
         for name in one.model_fields:
@@ -204,13 +210,62 @@ def _refuse_clashes(base: type[BaseModel], classes: list[type[MethodSettings]]) 
                 raise SettingError(f"Two methods have different settings '{name}'; rename one of them.")
 
 
+def own_settings(settings: Any, task: str) -> set[str]:
+    """Names of the settings of the task, the method and the model: of those that matter to a training."""
+    of_model = settings_of(settings.model)
+    own = {*OF_TASK[task].model_fields, *settings.method_class.settings_of(task).model_fields}
+    return own | set(() if of_model is None else of_model.model_fields)
+
+
+def of_models(task: str) -> set[str]:
+    """Names of the settings of all models of a task."""
+    each = [settings_of(name) for name in models_of(task)]
+    return {name for one in each if one is not None for name in one.model_fields}
+
+
+def searched_space(task: str, method: str, model: str) -> Space:
+    """What is searched for a method and a model; of a model that is solved, its own settings alone."""
+    found = method_of(method, task)
+    if not found.needs_model:
+        return {}
+    common = {} if is_solved(model) else settings_class(task).common_space
+    return dict(common) | found.space_of(task) | space_of(model)
+
+
+def refuse_solved(settings: Any, task: str) -> None:
+    """Refuse a model without gradients for a method that needs them."""
+    if is_solved(settings.model) and not settings.method_class.takes_solved:
+        raise SettingError(not_taken(settings.method, settings.model, task))
+
+
+def takes(method: str, model: str, task: str) -> bool:
+    """Whether a method trains a model of this name."""
+    return method_of(method, task).takes_solved or not is_solved(model)
+
+
+def not_taken(method: str, model: str, task: str) -> str:
+    """Why a method does not train a model, and what to take."""
+    methods = [name for name in methods_of(task) if takes(name, model, task) and METHODS.find(name).needs_model]
+    models = ", ".join(name for name in models_of(task) if not is_solved(name))
+    return (
+        f"Method '{method}' learns by gradients, and model '{model}' is solved without any: take "
+        f"method={' or '.join(repr(name) for name in methods)}, or a model of {models}."
+    )
+
+
+def usual_method(model: Any, task: str) -> str:
+    """The method where none is named: that of the settings, or normal for a model that is solved."""
+    return "normal" if is_solved(model) else OF_TASK[task].model_fields["method"].default
+
+
 def make_settings(task: str, values: dict[str, Any]) -> Any:
     """Settings from keywords or from words typed on the command line; errors name the nearest match."""
     method = values.get("method")
     if isinstance(method, str):
         method_of(method, task)  # before the settings are composed: an installed package's method brings its own
     if any(name not in settings_class(task).model_fields for name in values):
-        METHODS.load_plugins()  # perhaps one of another such method
+        METHODS.load_plugins()  # perhaps one of another such method or model
+        MODELS.load_plugins()
     typed = {name: _numbers(value) if name in ("c1", "c2") else value for name, value in values.items()}
     return checked(settings_class(task), typed)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from accord.objectives import Objective
+from accord.registry import OwnSettings
 
 Space = dict[str, tuple[Any, ...]]
 """The values of each setting to choose from in a search."""
@@ -134,10 +134,8 @@ class Phase:
     """By role, networks that are given the weights of the last epoch when others are restored."""
 
 
-class MethodSettings(BaseModel):
+class MethodSettings(OwnSettings):
     """Settings of a method; a field's docstring is its documentation."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
 
 
 class PerRun:
@@ -202,6 +200,8 @@ class Method:
     """Whether it receives some clean labels; tables mark its rows."""
     needs_model: ClassVar[bool] = True
     """Whether it trains a model that was chosen."""
+    takes_solved: ClassVar[bool] = False
+    """Whether it takes models that are solved, such as EASE: its phases then need no loss of them."""
     compilable: ClassVar[bool] = True
     """Whether its networks may be fused by torch.compile."""
 

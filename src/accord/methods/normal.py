@@ -9,6 +9,7 @@ class Normal(Method):
     """The baseline every method is measured against."""
 
     name = "normal"
+    takes_solved = True
 
     def phases(self, build: Build) -> list[Phase]:
         return [normal_phase("training", "target", build("target"), self.objective)]

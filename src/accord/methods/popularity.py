@@ -15,6 +15,7 @@ class Popularity(Method):
     tasks = ("clicks",)
     stackable = False
     needs_model = False
+    takes_solved = True
 
     def phases(self, build: Build) -> list[Phase]:
         return [Phase("counting", {"target": build("target", "popularity")}, "target", _no_loss, ("target",))]

@@ -11,16 +11,21 @@ from torch import nn
 
 from accord.errors import SettingError, nearest
 from accord.models import classifiers, recommenders
-from accord.registry import Registry
+from accord.registry import OwnSettings, Registry
 
 ModelFactory = Callable[[int, int], nn.Module]
 """Builds a recommender for a number of users and a number of items."""
 TASKS = ("clicks", "labels")
+ModelSettings = OwnSettings
+"""Settings of a model: a subclass is its attribute ``settings``, and its factory takes them as keywords."""
 
 
 def _wrong(model: Any) -> str | None:
     if not callable(model):
         return "a model is a class or a function that builds a torch module"
+    own = getattr(model, "settings", None)
+    if own is not None and not (isinstance(own, type) and issubclass(own, OwnSettings)):
+        return "its attribute settings is a subclass of accord.models.ModelSettings"
     return None if task_of(model) in TASKS else f"its attribute task must be one of {', '.join(TASKS)}"
 
 
@@ -38,6 +43,7 @@ for _name, _model in (
     ("neumf", recommenders.NeuMF),
     ("cdae", recommenders.CDAE),
     ("lightgcn", recommenders.LightGCN),
+    ("ease", recommenders.EASE),
     ("popularity", recommenders.Popularity),
     ("mlp", classifiers.MLP),
     ("convnet", classifiers.ConvNet),
@@ -84,31 +90,54 @@ def trait(model: str, name: str, default: Any) -> Any:
     return getattr(MODELS.find(model), name, default) if model in MODELS else default
 
 
-def recommender_factory(
-    model: str | ModelFactory,
-    *,
-    dims: int | None = None,
-    item_bias: bool = False,
-    init_std: float = recommenders.INIT_STD,
-) -> ModelFactory:
-    """The factory of a named model, or the caller's own; without ``dims`` a model has the paper's."""
+def is_solved(model: Any) -> bool:
+    """Whether a model, by name, class or object, is computed from the clicks with no gradient: it has ``solve``."""
+    if isinstance(model, str):
+        model = MODELS.find(model) if model in MODELS else None
+    return callable(getattr(model, "solve", None))
+
+
+def settings_of(model: Any) -> type[OwnSettings] | None:
+    """The settings that a model brings, by name or class: its attribute ``settings``."""
+    if isinstance(model, str):
+        model = MODELS.find(model) if model in MODELS else None
+    return getattr(model, "settings", None)
+
+
+def space_of(model: Any) -> dict[str, tuple[Any, ...]]:
+    """What is searched for a model's own settings: its attribute ``space``."""
+    return dict(trait(model, "space", {}))
+
+
+def recommender_factory(model: str | ModelFactory, settings: Any = None, **options: Any) -> ModelFactory:
+    """The factory of a named model, or the caller's own.
+
+    A named model is given those options that it takes (``dims``, without which it has the paper's, ``item_bias``,
+    ``init_std``), and the values of its own settings.
+    """
     if not isinstance(model, str):
         return model
     known = model_of(model, "clicks")
-    options: dict[str, Any] = {"item_bias": item_bias, "init_std": init_std}
-    options |= {} if dims is None else {"dims": dims}
     accepted = inspect.signature(known).parameters
-    return partial(known, **{name: value for name, value in options.items() if name in accepted})
+    taken = {name: value for name, value in options.items() if name in accepted and value is not None}
+    own = settings_of(known)
+    if own is not None and settings is not None:
+        taken |= {name: getattr(settings, name) for name in own.model_fields}
+    return partial(known, **taken)
 
 
 __all__ = [
     "MODELS",
     "NOISE_MODELS",
     "ModelFactory",
+    "ModelSettings",
     "check_model",
+    "is_solved",
     "model_of",
     "models_of",
     "recommender_factory",
     "register_model",
+    "settings_of",
+    "space_of",
     "trait",
 ]

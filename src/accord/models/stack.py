@@ -66,8 +66,12 @@ class Stack(nn.Module):
         self.keep([])
 
     def finite(self) -> Tensor:
-        """For each member, whether all its parameters are finite, (R,)."""
-        each = [torch.isfinite(p).reshape(len(self), -1).all(1) for p in self.parameters()]
+        """For each member, whether all its parameters are finite, (R,); of one without any, its buffers."""
+        own = list(self.parameters()) or self.tensors()
+        each = [torch.isfinite(p).reshape(len(self), -1).all(1) for p in own]
+        if not each:
+            device = next((one.device for one in self.buffers()), None)
+            return torch.ones(len(self), dtype=torch.bool, device=device)
         return torch.stack(each).all(0)
 
 

@@ -26,6 +26,7 @@ from accord.optim import SGD, Adam, Optimiser, updated_by_rows
 from accord.training.checkpoints import Checkpoint, Checkpointer, State, prefixed
 from accord.training.random import OwnRandomness, stream
 from accord.training.run import EpochRecord, Progress, Run, diverged
+from accord.training.solving import Solver
 from accord.training.stepping import Stepper
 
 EMPTY_SHARE = {"cpu": 0.0, "cuda": 0.25}
@@ -147,10 +148,10 @@ class PhaseTrainer:
         self._called_back = 0.0
         for run in (one for leader in runs for one in leader.everyone):
             run.start_phase()
-        self.trains = any(True for network in self.learning.values() for _ in network.parameters())
-        if self.trains:
-            self.optimiser = make_optimiser(phase, [run.options for run in runs], self.device)
-            self._prepare()
+        self.solver = Solver.of(phase, runs)
+        self.most_epochs = self.solver.sweeps if self.solver else self.options.epochs
+        self.optimiser: Any = self.solver or make_optimiser(phase, [run.options for run in runs], self.device)
+        self._prepare()
 
     def _own_randomness(self) -> Any:
         """Layers that draw, such as dropout, have a stream of their own; only a run alone may have some."""
@@ -159,6 +160,9 @@ class PhaseTrainer:
 
     def _prepare(self) -> None:
         """Batches and steps for the runs that are in the stack by now."""
+        if self.solver is not None:
+            self.stepper: Any = self.solver
+            return
         by_rows = any(_reads_rows(network) for network in self.learning.values())
         data = [run.data for run in self.runs]
         self.feed = self.runs[0].feed(data, self.options.batch_size, by_rows, self.optimiser.capturing)
@@ -171,9 +175,6 @@ class PhaseTrainer:
         learning = set(map(id, self.learning.values()))
         for one in self.stacks:
             one.train(id(one) in learning)
-        if not self.trains:
-            self._measure_untrained()
-            return
         checkpointer.begin(self.number[0], self)
         while self.runs:
             yield from self._one_epoch(checkpointer)
@@ -210,6 +211,11 @@ class PhaseTrainer:
 
     def steps_of_epoch(self) -> Iterator[float]:
         """One pass over the data, a step at a time: gives the share of the epoch that is done."""
+        if self.solver is not None:
+            self._first = self.steps
+            yield from self.solver.sweep(self.epoch)
+            self.epoch, self.steps = self.epoch + 1, self.steps + 1
+            return
         sampling = self.phase.sampling(self.feed, self.epoch)
         steps = self.feed.steps(sampling)
         skip, self._to_skip = self._to_skip, 0
@@ -255,14 +261,6 @@ class PhaseTrainer:
         target.train()
         return which, found
 
-    def _measure_untrained(self) -> None:
-        """A phase with nothing to learn, such as counting clicks, is measured once."""
-        (run,) = self.runs
-        zero = {"loss": 0.0, "train_seconds": 0.0, "valid_seconds": 0.0}
-        record: EpochRecord = {"phase": self.phase.name, "epoch": 0, **zero}
-        (metrics,) = _read(self._measured("valid"), 1)
-        run.history.append(record | ({"valid": metrics, "is_best": True} if metrics else {}))
-
     def _close_epoch(
         self,
         k: int,
@@ -290,7 +288,7 @@ class PhaseTrainer:
         for one in run.everyone:
             one.history.append({**record})
         exhausted = "valid" in record and run.exhausted(self.epoch)
-        run.stopped = exhausted or self.epoch >= run.options.epochs
+        run.stopped = exhausted or self.epoch >= self.most_epochs
         keeps = is_best if run.options.restore == "best" else run.stopped
         run.kept |= keeps
         return keeps
@@ -308,7 +306,7 @@ class PhaseTrainer:
                 self.phase.name,
                 *self.number,
                 epoch,
-                options.epochs,
+                self.most_epochs,
                 fraction,
                 options.metric,
                 run.value,
@@ -325,8 +323,8 @@ class PhaseTrainer:
 
     @torch.no_grad()
     def _remember(self, which: Sequence[int]) -> None:
-        """Keep the weights these runs have now."""
-        if not which:
+        """Keep the weights these runs have now; of a phase of one epoch they are what it ends with."""
+        if not which or self.most_epochs == 1:
             return
         rows = torch.tensor(which, device=self.device)
         for role in self.phase.kept:

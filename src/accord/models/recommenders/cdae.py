@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from accord.kernels.segment_sum import flattened, gather, segment_sum
 from accord.models.recommenders.pairwise import INIT_STD, pair_logits
-from accord.models.recommenders.tables import all_scores, of_some, rows_in_all, taken_rows
+from accord.models.recommenders.tables import all_scores, clicks_of, of_some, rows_in_all, taken_rows
 from accord.models.stack import JoinedStack
 
 
@@ -55,6 +55,8 @@ class CDAE(nn.Module):
 
     reads_rows = True
     stack_class = CDAEStack
+    starts: Tensor
+    clicked: Tensor
 
     def __init__(
         self, n_users: int, n_items: int, dims: int = 32, item_bias: bool = True, init_std: float = INIT_STD
@@ -94,11 +96,7 @@ class CDAE(nn.Module):
 
     def contents(self, users: Tensor) -> tuple[Tensor, Tensor]:
         """The clicks of some users: the position of each in ``users``, and its item."""
-        first = self.starts[users]
-        sizes = self.starts[users + 1] - first
-        position = torch.arange(len(users), device=users.device).repeat_interleave(sizes)
-        shift = first - (sizes.cumsum(0) - sizes)
-        return position, self.clicked[shift[position] + torch.arange(len(position), device=users.device)].long()
+        return clicks_of(users, self.starts, self.clicked)
 
     def _hidden(self, users: Tensor) -> Tensor:
         return self.encode(users, *self.contents(users))

@@ -6,6 +6,12 @@ import torch
 from torch import Tensor, nn
 
 
+def appeal_of(items: Tensor, n_items: int) -> Tensor:
+    """The score of each item by its clicks alone: zero for an item with as many as the mean."""
+    clicks = torch.bincount(items, minlength=n_items).float()
+    return torch.log1p(clicks) - torch.log1p(clicks.mean())
+
+
 class Popularity(nn.Module):
     """Nothing to learn; it must be bound to the training clicks."""
 
@@ -17,8 +23,10 @@ class Popularity(nn.Module):
         self.register_buffer("appeal", torch.zeros(n_items), persistent=False)
 
     def bind(self, starts: Tensor, items: Tensor) -> None:
-        clicks = torch.bincount(items, minlength=self.n_items).float()
-        self.appeal = torch.log1p(clicks) - torch.log1p(clicks.mean())
+        self.appeal = appeal_of(items, self.n_items)
+
+    def solve(self, sweep: int) -> None:
+        """The clicks were counted when it was bound to them."""
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         return self.appeal[items]

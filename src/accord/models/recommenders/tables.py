@@ -1,4 +1,4 @@
-"""Tables of vectors of several members, laid end to end: what the stacks of recommenders share."""
+"""Rows of clicks and tables of vectors: what recommenders and their stacks share."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from torch import Tensor
 from accord.kernels.segment_sum import cached_on, gather
 from accord.models.recommenders.pairwise import pair_logits
 from accord.models.stack import JoinedStack
+
+
+def clicks_of(users: Tensor, starts: Tensor, clicked: Tensor) -> tuple[Tensor, Tensor]:
+    """The clicks of some users (B,): the position of each in ``users``, and its item."""
+    first = starts[users]
+    sizes = starts[users + 1] - first
+    position = torch.arange(len(users), device=users.device).repeat_interleave(sizes)
+    shift = first - (sizes.cumsum(0) - sizes)
+    return position, clicked[shift[position] + torch.arange(len(position), device=users.device)].long()
 
 
 def rows_in_all(table: Tensor, index: Tensor) -> Tensor:
