@@ -425,8 +425,8 @@ def test_a_row_of_few_settings_spends_its_budget_on_seeds(made: Simulation, tmp_
     few = {"l2": (0.1, 1.0), "c0": (1.0, 10.0, 100.0)}
 
     class Few(ClickTask):
-        def space(self, method: str) -> dict[str, tuple[Any, ...]]:
-            return {name: values for name, values in few.items() if name in super(Few, self).space(method)}
+        def space(self, method: str, model: str = "") -> dict[str, tuple[Any, ...]]:
+            return {name: values for name, values in few.items() if name in super(Few, self).space(method, model)}
 
     study = Study(Few(made.log()), ["normal", "deca"], ["gmf"], seeds=1, settings=QUICK)
     trained: list[tuple[int, int]] = []

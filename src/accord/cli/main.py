@@ -114,12 +114,18 @@ def fit(
     clean: Annotated[Path | None, typer.Option(help="mw-net: examples with trusted labels.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="mf, gmf, neumf, cdae, lightgcn; labelled data: mlp, convnet, resnet32, inception."),
+        typer.Option(
+            help="mf, gmf, neumf, cdae, lightgcn, ease, ials, rp3beta, itemknn; labelled data: mlp, convnet, "
+            "resnet32, inception."
+        ),
     ] = None,
     method: Annotated[
-        str,
-        typer.Option(help="normal, ensemble, deca, deca-p; clicks: wbpr, t-ce, r-ce; labelled data: mw-net, itlm."),
-    ] = "deca-p",
+        str | None,
+        typer.Option(
+            help="normal, ensemble, deca, deca-p; clicks: wbpr, t-ce, r-ce; labelled data: mw-net, itlm; by "
+            "default deca-p, and normal for models that are solved (ease, ials, rp3beta, itemknn)."
+        ),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Most epochs of a phase.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
@@ -141,7 +147,7 @@ def fit(
     from accord.cli.fit import resume as resume_fit
 
     if resume is not None:
-        usual = ("noise_kind", "method", "seed", "device", "settings")  # options that have a value by default
+        usual = ("noise_kind", "seed", "device", "settings")  # options that have a value by default
         asked = {name: value for name, value in typed.items() if name not in usual} | {"set": settings}
         refuse_given("cannot be given with --resume, which continues with what was asked for before", **asked)
         resume_fit(resume, checkpoint)
@@ -272,7 +278,10 @@ def compare(
 def tune(
     data: Annotated[Path, typer.Argument(help="A click log, labelled data, or a name of the catalogue.")],
     out: Out,
-    method: Annotated[str, typer.Option(help="The method to tune.")] = "deca-p",
+    method: Annotated[
+        str | None,
+        typer.Option(help="The method to tune; by default deca-p, or normal for models that are solved."),
+    ] = None,
     model: Annotated[str | None, typer.Option(help="The model; by default gmf, or for labelled data auto.")] = None,
     trials: Annotated[int, typer.Option(help="Settings to try.")] = 20,
     seeds: Annotated[int, typer.Option(help="Seeds of each trial; their mean counts.")] = 1,
@@ -301,6 +310,7 @@ def tune(
 ) -> None:
     """Search for settings by noisy validation alone. The same command resumes it."""
     from accord.cli.searching import run_tune
+    from accord.estimators.settings import usual_method
     from accord.experiments.study import Study
 
     values = {"device": device} | ({} if epochs is None else {"epochs": epochs}) | settings_of(settings)
@@ -311,7 +321,8 @@ def tune(
     )  # fmt: skip
     given.refuse_other_task()
     task, asked = given.read([], [], "fair", 0.0)
-    study = Study(task, [method], [model or given.usual_model], 1, asked | values)
+    model = model or given.usual_model
+    study = Study(task, [method or usual_method(model, task.name)], [model], 1, asked | values)
     run_tune(study, budget | {"storage": storage}, out, str(data), given.as_typed())
 
 

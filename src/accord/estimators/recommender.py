@@ -75,7 +75,8 @@ class Recommender(Estimator):
 
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
-        settings = super().check_settings(values)
+        usual = usual_method(values.get("model", "gmf"), cls.task)
+        settings = super().check_settings({"method": usual, **values})
         check_model(settings.model, cls.task, CUSTOM)
         check_model(settings.auxiliary, cls.task, what="auxiliary")
         refuse_solved(settings, cls.task)

@@ -115,7 +115,7 @@ def _done(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
 def _finished(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
     """A finished cell; its words about the search are renewed where another search found the same settings."""
     result = _done(study, cell, store)
-    if result is None or study.same_search(cell.method, str(result.get("search_budget", ""))):
+    if result is None or study.same_search(cell.method, str(result.get("search_budget", "")), cell.model):
         return result
     return _keep(study, cell, result, store)
 
@@ -130,7 +130,7 @@ def _copied(study: Study, cell: Cell, store: CellStore, other: CellStore | None)
 
 def _keep(study: Study, cell: Cell, result: dict[str, Any], store: CellStore) -> dict[str, Any]:
     result |= {"model": cell.model, "method": cell.method, "seed": cell.seed, "identity": study.identity(cell)}
-    result["search_budget"] = study.search_words(cell.method)
+    result["search_budget"] = study.search_words(cell.method, cell.model)
     store.write(cell, result)
     return result
 
@@ -173,7 +173,7 @@ def _searched(study: Study) -> str:
     if study.budget is None:
         return NO_SEARCH
     words = study.budget.words()
-    alike = all(study.search_words(method) == words for _, method in study.rows())
+    alike = all(study.search_words(method, model) == words for model, method in study.rows())
     return words if alike else f"{words}; rows of few settings with more seeds"
 
 

@@ -88,9 +88,16 @@ class Study:
     def rows(self) -> list[tuple[str, str]]:
         """(model, method) of every row; a method that needs no model is listed once."""
         alone = [m for m in self.methods if self.task.knows(m) and not METHODS.find(m).needs_model]
-        return [("", m) for m in alone] + [
-            (model, m) for model in self.models for m in self.methods if m not in alone
-        ]
+        rows = [(model, m) for model in self.models for m in self.methods if m not in alone]
+        return [("", m) for m in alone] + [row for row in rows if row not in self.left_out]
+
+    @cached_property
+    def left_out(self) -> list[tuple[str, str]]:
+        """Rows of models that are solved, and methods that learn by gradients; the models have a row of normal."""
+        if "normal" not in self.methods:
+            return []
+        rows = [(model, method) for model in self.models for method in self.methods]
+        return [(model, method) for model, method in rows if not self.task.takes(model, self.trained(method))]
 
     def settings_of(self, model: str, method: str, seed: int) -> dict[str, Any]:
         """Settings of a cell; ``method.name`` sets one method's alone."""
@@ -110,28 +117,31 @@ class Study:
         other = "normal" if method == ORACLE else self.follows.get(method, method)
         return [row_name(model, name) for name in (method, other)]
 
-    def search_words(self, method: str) -> str:
-        """How the settings of a method's rows were found."""
-        return NO_SEARCH if self.budget is None else self.budget.words_of(self.searched(method))
+    def search_words(self, method: str, model: str = "") -> str:
+        """How the settings of a row were found."""
+        return NO_SEARCH if self.budget is None else self.budget.words_of(self.searched(method, model))
 
-    def same_search(self, method: str, words: str) -> bool:
-        """Whether these words of a cell describe the search of its method's rows here."""
-        return words == NO_SEARCH if self.budget is None else self.budget.matches(words, self.searched(method))
+    def same_search(self, method: str, words: str, model: str = "") -> bool:
+        """Whether these words of a cell describe the search of its row here."""
+        return (
+            words == NO_SEARCH if self.budget is None else self.budget.matches(words, self.searched(method, model))
+        )
 
     def trained(self, method: str) -> str:
         """The method by which a row is trained."""
         return "normal" if method == ORACLE else str(self.variants.get(method, {}).get("method", method))
 
-    def searched(self, method: str) -> Space:
-        """What is searched for a row: its method's space, less what the row itself or the settings fix."""
+    def searched(self, method: str, model: str = "") -> Space:
+        """What is searched for a row: the space of its method and model, less what the row or the settings fix."""
         fixed = {name.rpartition(".")[2] for name in self.settings} | set(self.variants.get(method, {}))
-        return {name: values for name, values in self.task.space(self.trained(method)).items() if name not in fixed}
+        whole = self.task.space(self.trained(method), model)
+        return {name: values for name, values in whole.items() if name not in fixed}
 
     def ready(self, cell: Cell) -> bool:
         """Whether a cell can be trained: in a tuned comparison, after its row has been searched."""
         if not self.task.ready(cell.method):
             return False
-        if not self.only_tuned or not self.searched(cell.method):
+        if not self.only_tuned or not self.searched(cell.method, cell.model):
             return True
         return any(name in self.tuned for name in self.found_for(cell.model, cell.method))
 
@@ -287,6 +297,10 @@ class Study:
     def remarks(self, summary: dict[str, Any]) -> list[str]:
         """What a person should know about a table."""
         own = self.task.remarks()
+        if self.left_out:
+            models = " and ".join(dict.fromkeys(model for model, _ in self.left_out))
+            methods = ", ".join(dict.fromkeys(method for _, method in self.left_out))
+            own = [*own, f"Solved without gradients, so without rows of {methods}: {models}"]
         if any(row["seeds"] and not row["metrics"] for row in summary["rows"]):
             return [
                 "Nothing could be measured: nothing is held out for validation, and no clean test was given.",

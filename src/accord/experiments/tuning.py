@@ -52,7 +52,9 @@ class Tuning:
         return self.study.models[0], self.study.methods[0]
 
     def whole_space(self) -> Space:
-        return dict(self.space) if self.alone else narrowed(self.study.searched(self.row[1]), self.space)
+        return (
+            dict(self.space) if self.alone else narrowed(self.study.searched(self.row[1], self.row[0]), self.space)
+        )
 
     def identity(self) -> str:
         """What must stay the same for a search to be resumed."""
@@ -195,11 +197,11 @@ def tuned_study(
     found: dict[str, dict[str, Any]] = {}
     tuned = replace(study, tuned=found, budget=budget, only_tuned=True)  # pyright: ignore[reportArgumentType]
     for model, method in study.rows():
-        if method == ORACLE or method in study.follows or not study.searched(method):
+        if method == ORACLE or method in study.follows or not study.searched(method, model):
             continue
         name = row_name(model, method)
         one = replace(study, models=[model], methods=[method])  # pyright: ignore[reportArgumentType]
-        own = budget.of(study.searched(method))
+        own = budget.of(study.searched(method, model))
         where = Path(TUNE, name.replace(" ", "-"), *([] if own is budget else [f"{own.seeds}-seeds"]))
         path = out / where
         earlier = _searched(one, method, own, path, _read_findings)
@@ -244,7 +246,7 @@ def _in_rounds(one: Any, method: str, budget: Budget, path: Path, search: Search
     Of a method that begins as another, the first round is of that one: DeCA(p) with constants that are not searched
     yet tells little about the rate and the λ that suit its prior.
     """
-    searched: Space = one.searched(method)
+    searched: Space = one.searched(method, one.models[0])
     common = {name: values for name, values in FIRST_ROUND.items() if name in searched}
     further = {name: values for name, values in SECOND_ROUND.items() if name in searched}
     own = {name: values for name, values in searched.items() if name not in FIRST_ROUND}
@@ -301,7 +303,7 @@ def _found_by_cells(one: Any, first: Cell, budget: Budget, stores: Sequence[Cell
 
     The identity of the cell tells which of its settings were found: all that are searched, or the common ones.
     """
-    searched = one.searched(first.method)
+    searched = one.searched(first.method, first.model)
     cells = [first._replace(seed=seed) for seed in range(one.seeds)]
     for cell, store in product(cells, stores):
         done = store.read(cell) or {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from accord.estimators.base import Estimator
-from accord.estimators.settings import settings_class
+from accord.estimators.settings import searched_space, takes
 from accord.methods import METHODS, Space, method_of
 
 ORACLE = "oracle"
@@ -110,11 +110,13 @@ class Task(ABC):
         """Whether there is such a method for this task."""
         return method in METHODS and self.name in METHODS.find(method).tasks
 
-    def space(self, method: str) -> Space:
-        """What is searched for a method; nothing where nothing is trained."""
-        found = method_of(method, self.name)
-        common = settings_class(self.name).common_space
-        return dict(common) | found.space_of(self.name) if found.needs_model else {}
+    def takes(self, model: str, method: str) -> bool:
+        """Whether a method trains a model: some learn by gradients, and some models have none."""
+        return not self.knows(method) or takes(method, model, self.name)
+
+    def space(self, method: str, model: str = "") -> Space:
+        """What is searched for a method and a model; nothing where nothing is trained."""
+        return searched_space(self.name, method, model)
 
     # -- measuring ---------------------------------------------------------------------------------------
 

@@ -112,8 +112,8 @@ class LabelTask(Task):
     def trainings_of(self, method: str) -> int:
         return FOLDS if method == CLEANLAB else 1
 
-    def space(self, method: str) -> Space:
-        return self.spaces.get(method) or super().space(method)
+    def space(self, method: str, model: str = "") -> Space:
+        return self.spaces.get(method) or super().space(method, model)
 
     def measured(self, estimators: Sequence[Any], data: CellData, cell: Cell, path: Path) -> dict[str, Any]:
         if cell.method == CLEANLAB:

@@ -127,6 +127,6 @@ def blocks_of_clicks(users: Tensor, starts: Tensor, most: int) -> list[slice]:
     """Users (B,) cut into blocks, each with about ``most`` clicks."""
     sizes = (starts[users + 1] - starts[users]).cumsum(0)
     total = int(sizes[-1]) if len(sizes) else 0
-    bounds = torch.arange(most, total, most, device=users.device)
+    bounds = torch.tensor(range(most, total, most), dtype=sizes.dtype, device=users.device)
     cuts = sorted({0, *torch.searchsorted(sizes, bounds).tolist(), len(users)})
     return [slice(a, b) for a, b in pairwise(cuts)] or [slice(0, 0)]
