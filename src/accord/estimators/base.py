@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import nn
 
-from accord.errors import AccordError
+from accord.errors import AccordError, SettingError
 from accord.estimators.settings import make_settings, own_settings, signature_of
 from accord.methods import METHODS, Method, Setup, chosen_method
 from accord.models import MODELS
@@ -27,8 +27,10 @@ CUSTOM = "custom"
 class Cache:
     """What several runs share: logs that were read, tensors on the device. Keys hold their objects alive."""
 
-    def __init__(self) -> None:
+    def __init__(self, lasting: dict[Any, Any] | None = None) -> None:
         self._made: dict[Any, tuple[Any, Any]] = {}
+        self.lasting = {} if lasting is None else lasting
+        """What is kept for later trainings too, by whoever made the cache."""
 
     def get(self, key: tuple[Any, ...], owners: Sequence[Any], make: Callable[[], Any]) -> Any:
         """What was made for a key, in which ``owners`` are distinguished by identity."""
@@ -66,6 +68,8 @@ class Trained:
     last: dict[str, nn.Module]
     """As they were after the last epoch, of a method with several networks that answer together."""
     architectures: dict[str, str]
+    council: Any = None
+    """The members that were fitted first, where the method convenes some."""
 
 
 class Estimator:
@@ -146,6 +150,12 @@ class Estimator:
     def _join(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
         """Let the runs of a stack share what they can; returns more fields of the method's setup."""
         return {}
+
+    def _convene(
+        self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
+    ) -> Any:
+        """Fit the members of a council; only for a method that convenes one."""
+        raise SettingError(f"Method '{self.settings.method}' is not for {self.task}.")
 
     def _fit(self, source: Mapping[str, Any], callback: Any, checkpoint: Any) -> Self:
         """Fit alone; if that fails or is stopped, the estimator stays as it was before."""

@@ -152,10 +152,13 @@ class _Training:
         first = self.prepared[0]
         self.values = self._values()
         setup = self.estimators[0]._join(self.prepared)
+        self.council = self._convened()
+        setup = setup if self.council is None else {**setup, "council": self.council}
         method = self.estimators[0]._method(per_run=self.values, **setup)
         self.phases: list[Phase] = method.phases(self._build)
         identity = [party.device.type, *(json.dumps(one.settings_to_save()) for one in self.estimators)]
         identity += list(once(pair for one in self.prepared for pair in one.identity))
+        identity += [] if self.council is None else [json.dumps(self.council.architectures)]
         self.checkpoint = checkpoint_of(party.checkpoint, *identity)
         if self.checkpoint is not None and not self.checkpoint.optional:
             require_disk(first.bytes_needed, self.checkpoint.path, "A checkpoint of this training")
@@ -165,6 +168,17 @@ class _Training:
         prepared = self.party.estimators[k]._prepare(self.party.sources[k], self.party.device, self.party.cache)
         prepared.run.callback = self.party.callbacks[k]
         return prepared
+
+    def _convened(self) -> Any:
+        """The members that are fitted first, for a method that convenes some."""
+        if not self.estimators[0].settings.method_class.convenes:
+            return None
+        (k,), (prepared,), party = self.group, self.prepared, self.party
+        made = self.estimators[0]._convene(
+            prepared, party.sources[k], party.cache, party.callbacks[k], party.checkpoint
+        )
+        self.architectures |= made.architectures
+        return made
 
     def _values(self) -> dict[str, PerRun]:
         """Numbers that differ between the runs."""
@@ -211,6 +225,10 @@ class _Training:
             ended(k, own)
         if failed is None and self.checkpoint is not None and self.removes:
             self.checkpoint.remove()
+            if self.council is not None:
+                from accord.council.members import clear_shelf
+
+                clear_shelf(self.checkpoint.path)
 
     def _trained(self, place: int) -> Trained:
         def own(network: Any) -> nn.Module:
@@ -218,7 +236,8 @@ class _Training:
 
         kept = {role: own(phase.networks[role]) for phase in self.phases for role in phase.kept}
         last = {role: own(one) for phase in self.phases for role, one in phase.last.items()}
-        return Trained(self.prepared[place].run.history, kept, last, self.architectures)
+        kept |= {role: network for phase in self.phases for role, network in phase.given.items()}
+        return Trained(self.prepared[place].run.history, kept, last, self.architectures, self.council)
 
 
 def _name_of(role: str, architecture: Any) -> str:

@@ -31,11 +31,13 @@ from accord.estimators.log_split import (
     with_popularity_for_cold_users,
 )
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
+from accord.estimators.naming import named_members, unspelled
 from accord.estimators.settings import not_taken, refuse_solved, usual_method
 from accord.evaluation import RankingTask
 from accord.evaluation.ranking import BLOCK, Scorer
 from accord.models import NOISE_MODELS, ModelFactory, check_model, is_solved, model_of, recommender_factory, trait
 from accord.models.recommenders import PairModel
+from accord.models.recommenders.council import HEAD, CouncilHead
 from accord.models.stack import stack_kind
 from accord.optim import MANY_ROWS
 from accord.training import Callback, CheckpointPath, Run, seeded, stream
@@ -62,6 +64,7 @@ class Recommender(Estimator):
     def __init__(self, model: str | ModelFactory = "gmf", method: Any = None, **settings: Any) -> None:
         """Without a ``method`` it is deca-p, or normal for a model that is solved, such as ease."""
         self._factory = None if isinstance(model, str) else model
+        settings, self._members = named_members(settings)
         method = usual_method(model, self.task) if method is None else method
         name, settings = self._named_method(method, settings)
         chosen = model if isinstance(model, str) else CUSTOM
@@ -144,6 +147,8 @@ class Recommender(Estimator):
 
     def _split(self, source: Mapping[str, Any], cache: Cache) -> SplitLog:
         """The log, read and divided; once for all that divide it alike."""
+        if source.get("divided") is not None:  # of a member of a council
+            return source["divided"]
         log, known = source["log"], source.get("known")
         columns = {name: source.get(name) for name in ("user", "item", "time")}
         clicks = cache.get(
@@ -243,9 +248,14 @@ class Recommender(Estimator):
     def _build(self, role: str, architecture: Any, training: Interactions) -> nn.Module:
         """The network of a role, seeded for that role alone, on the device of the training clicks."""
         chosen: Any = architecture or self._factory or self.settings.model
+        if chosen == HEAD:
+            return CouncilHead().to(training.device)
         if chosen == CUSTOM:
             chosen = self._factory
         settings = self.settings
+        if isinstance(chosen, str) and " " in chosen:  # a member of a council, with settings of its own
+            settings = self.check_settings(unspelled(chosen))
+            chosen = settings.model
         factory = recommender_factory(
             chosen, settings, dims=settings.dims, item_bias=settings.item_bias, init_std=settings.init_std
         )
@@ -256,19 +266,36 @@ class Recommender(Estimator):
                 f"{type(network).__name__} cannot be trained: a model is a torch.nn.Module with the methods "
                 "logits(users, items) and scores(users)."
             )
-        if is_solved(network) and not settings.method_class.takes_solved:
+        if is_solved(network) and architecture is None and not settings.method_class.takes_solved:
             raise SettingError(not_taken(settings.method, type(network).__name__, self.task))
         network.to(training.device)
         if hasattr(network, "bind"):
             network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
         return network
 
+    def _convene(
+        self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
+    ) -> Any:
+        from accord.council.clicks import convene
+
+        return convene(self, prepared, source, cache, callback, checkpoint)
+
     def _finish(self, trained: Trained, judge: bool) -> None:
         self.history_, self.architectures_ = trained.history, trained.architectures
         self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
-        if judge:
+        self.votes_ = None
+        if trained.council is not None:
+            self._hear(trained.council)
+        elif judge:
             self._judge_clicks()
         self._move("cpu")
+
+    def _hear(self, council: Any) -> None:
+        """Keep what a council said of every click."""
+        self.notes_["council"] = council.notes
+        self.quality_, self.threshold_, self.votes_ = council.quality, council.threshold, council.votes
+        if not np.isfinite(self.quality_).all():
+            raise AccordError("A member diverged: some clicks have no quality; lower the learning rate.")
 
     # -- noise -----------------------------------------------------------------------------------------
 
@@ -293,7 +320,9 @@ class Recommender(Estimator):
         """Every click of the log, worst first: user, item, label_quality (1 = clean) and is_label_issue.
 
         A click is an issue when its quality is below the mean quality of non-clicks drawn for the same users (the
-        rule of confident learning); ``share`` flags that share of the log instead.
+        rule of confident learning); ``share`` flags that share of the log instead. A council adds how many members
+        believe the click (``votes``, of so many ``voters``) and how far they agree (``agreement``: 1 where all say
+        the same, 0 where half of them are sure of either).
         """
         self._require_fit()
         pairs, quality, flagged = self._judged(share)
@@ -305,6 +334,9 @@ class Recommender(Estimator):
                 "is_label_issue": flagged,
             }
         )
+        if self.votes_ is not None:
+            for name, values in self.votes_.items():
+                table = table.append_column(name, pa.array(values[self.part_ <= VALID]))
         return worst_first(table)
 
     def cleaned_log(self, share: float | None = None) -> pa.Table:

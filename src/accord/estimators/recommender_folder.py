@@ -40,6 +40,7 @@ def _click_table(rec: Recommender) -> pa.Table:
     if clicks.times is not None:
         times = pa.array(clicks.times)
         columns["time"] = times.cast(clicks.time_type) if clicks.time_type else times
+    columns |= rec.votes_ or {}
     return pa.table(columns)
 
 
@@ -52,6 +53,7 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
     table = folder.read_clicks(run / folder.CLICKS, timed=rec.columns_.time is not None)
     rec.clicks_ = clicks_from(table, rec.user_ids_, rec.item_ids_, rec.columns_)
     rec.part_, rec.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
+    rec.votes_ = {name: np.asarray(table[name]) for name in folder.VOTES if name in table.column_names} or None
     fits = len(rec.clicks_) == rec.part_.size and (np.diff(rec.clicks_.keys) > 0).all()
     if not fits or not (rec.part_ == TRAIN).any():
         raise DataError(f"The clicks of '{run}' are not in order; the folder is damaged, fit it again.")

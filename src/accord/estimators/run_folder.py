@@ -37,8 +37,10 @@ E = TypeVar("E", bound="Estimator")
 KINDS = ("recommender", "classifier", "simulation")
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
+VOTES = {"votes": pa.int16(), "voters": pa.int16(), "agreement": pa.float32()}
+"""What a council says of a click, besides its quality."""
 LAST_PART = 3
-BUILT_BY_ESTIMATORS = ("auto", "custom", "noise-model", "weight-net")
+BUILT_BY_ESTIMATORS = ("auto", "custom", "noise-model", "weight-net", "council-head")
 """Names of models that are in no registry."""
 ROUNDING = 1e-5
 """By which a probability in float32 may be above 1."""
@@ -164,7 +166,7 @@ def _refuse_unknown(run: Path, settings: dict[str, Any], networks: Any) -> None:
     """A method or a model that was registered where the run was made, and is not here."""
     architectures = networks.values() if isinstance(networks, dict) else ()
     named = [("method", settings["method"], METHODS)]
-    named += [("model", name, MODELS) for name in (settings["model"], *architectures)]
+    named += [("model", str(name).split(" ")[0], MODELS) for name in (settings["model"], *architectures)]
     for kind, name, registry in named:
         if name not in registry and name not in BUILT_BY_ESTIMATORS:
             raise DataError(
@@ -340,10 +342,20 @@ def sound_quality(quality: np.ndarray, path: Path) -> np.ndarray:
     return quality
 
 
+def parquet_names(path: Path) -> list[str]:
+    """The columns of a table that may have more of them than must be there."""
+    try:
+        return list(pyarrow.parquet.read_schema(path).names)
+    except (OSError, pa.ArrowException):
+        return []  # what is wrong with it, its reader says
+
+
 def read_clicks(path: Path, *, timed: bool) -> pa.Table:
     """The clicks of a recommender's run, each column without gaps and of its own type."""
     kinds = {"user": pa.int32(), "item": pa.int32(), "count": pa.int64(), "part": pa.int8()}
     kinds |= {"label_quality": pa.float32()}
+    if "votes" in parquet_names(path):
+        kinds |= VOTES
     table = read_parquet(path, [*kinds, *(["time"] if timed else [])])
     columns: dict[str, Any] = {name: column(table, name, kind, path) for name, kind in kinds.items()}
     sound_quality(columns["label_quality"], path)

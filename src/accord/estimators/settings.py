@@ -94,6 +94,7 @@ class ClickSettings(TaskSettings):
 
     def training_options(self, n_users: int, capture: bool = False) -> TrainingOptions:
         rate, l2 = trait(self.model, "usual_rate", RATE), trait(self.model, "usual_l2", L2)
+        l2 *= self.method_class.usual_l2_share
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -266,15 +267,20 @@ def make_settings(task: str, values: dict[str, Any]) -> Any:
     if any(name not in settings_class(task).model_fields for name in values):
         METHODS.load_plugins()  # perhaps one of another such method or model
         MODELS.load_plugins()
-    typed = {name: _numbers(value) if name in ("c1", "c2") else value for name, value in values.items()}
-    return checked(settings_class(task), typed)
+    cls = settings_class(task)
+    typed = {
+        name: _many(cls.model_fields[name], value) if name in cls.model_fields else value
+        for name, value in values.items()
+    }
+    return checked(cls, typed)
 
 
-def _numbers(value: Any) -> Any:
-    """'1,2,3' as three numbers: one for each class."""
-    if isinstance(value, str) and "," in value:
-        return tuple(one.strip() for one in value.split(","))
-    return value
+def _many(field: Any, value: Any) -> Any:
+    """'1,2,3' as three values, where a setting takes several; one word alone too, where it takes nothing else."""
+    kind = str(field.annotation)
+    if not isinstance(value, str) or "tuple[" not in kind:
+        return value
+    return tuple(one.strip() for one in value.split(",")) if "," in value or kind.startswith("tuple[") else value
 
 
 def checked(cls: type[S], values: dict[str, Any]) -> S:

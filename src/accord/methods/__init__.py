@@ -6,6 +6,7 @@ from typing import Any
 
 from accord.errors import SettingError
 from accord.methods.base import Batch, Build, Method, MethodSettings, PerRun, Phase, Setup, Space, StepInfo
+from accord.methods.council import Council
 from accord.methods.deca import DeCA
 from accord.methods.deca_p import DeCAp
 from accord.methods.ensemble import Ensemble
@@ -26,7 +27,7 @@ def _wrong(method: Any) -> str | None:
 
 
 METHODS: Registry[type[Method]] = Registry("method", "accord.methods", _wrong)
-for _method in (Normal, WBPR, TruncatedCE, ReweightedCE, Ensemble, MWNet, ITLM, DeCA, DeCAp, Popularity):
+for _method in (Normal, WBPR, TruncatedCE, ReweightedCE, Ensemble, MWNet, ITLM, DeCA, DeCAp, Council, Popularity):
     METHODS.register(_method.name, _method)
 
 

@@ -132,6 +132,8 @@ class Phase:
     """State that it keeps from step to step, besides its networks."""
     last: dict[str, nn.Module] = field(default_factory=dict)
     """By role, networks that are given the weights of the last epoch when others are restored."""
+    given: dict[str, nn.Module] = field(default_factory=dict)
+    """By role, networks that had learnt before, and are kept as they are."""
 
 
 class MethodSettings(OwnSettings):
@@ -172,6 +174,8 @@ class Setup:
     classes: int = 2
     clean: Any = None
     """Examples with trusted labels, for methods that use some."""
+    council: Any = None
+    """The members that were fitted first, for methods that convene some."""
     keep_last: bool = False
     """Whether networks of the last epochs are wanted too, where several answer together."""
 
@@ -202,6 +206,10 @@ class Method:
     """Whether it trains a model that was chosen."""
     takes_solved: ClassVar[bool] = False
     """Whether it takes models that are solved, such as EASE: its phases then need no loss of them."""
+    convenes: ClassVar[bool] = False
+    """Whether other models are fitted first, and judge the labels (`accord.council`)."""
+    usual_l2_share: ClassVar[float] = 1.0
+    """The share of a model's usual L2 term that it takes where none is given."""
     compilable: ClassVar[bool] = True
     """Whether its networks may be fused by torch.compile."""
 

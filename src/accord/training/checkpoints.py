@@ -56,16 +56,27 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 class Checkpoint:
     """The file of a training's state. The training sets its ``identity``, a hash of data, settings and versions."""
 
-    def __init__(self, path: str | Path, seconds: float = SECONDS, optional: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, seconds: float = SECONDS, optional: bool = False, follows: Checkpoint | None = None
+    ) -> None:
         """Whoever makes one removes its file when the trained networks are safe; estimators do so if given a path.
 
         Nobody asked for an ``optional`` one: if it cannot be read or written, the training continues without it.
+        It stops when the one that it ``follows`` does.
         """
         self.path, self.seconds, self.optional = Path(path), seconds, optional
         self.identity = ""
-        self.stop = False
-        """Set when the person asks to stop: the training is saved and ends at its next step."""
+        self.follows, self._stop = follows, False
         self._last, self._took = time.monotonic(), 0.0
+
+    @property
+    def stop(self) -> bool:
+        """Set when the person asks to stop: the training is saved and ends at its next step."""
+        return self._stop or (self.follows is not None and self.follows.stop)
+
+    @stop.setter
+    def stop(self, value: bool) -> None:
+        self._stop = value
 
     def due(self) -> bool:
         least = LEAST_BETWEEN * self._took if self.optional else 0.0
@@ -120,13 +131,15 @@ class Checkpoint:
 class Checkpoints:
     """A folder for the checkpoints of many trainings, each in a file named by its identity."""
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, follows: Checkpoint | None = None) -> None:
+        self.folder, self._follows = Path(folder), follows
         self.folder.mkdir(parents=True, exist_ok=True)
         self._made: list[Checkpoint] = []
 
     def named(self, name: str) -> Checkpoint:
-        self._made.append(Checkpoint(self.folder / f"{name}.safetensors", optional=True))
+        seconds = SECONDS if self._follows is None else self._follows.seconds
+        path = self.folder / f"{name}.safetensors"
+        self._made.append(Checkpoint(path, seconds, optional=True, follows=self._follows))
         return self._made[-1]
 
     def forget(self) -> None:

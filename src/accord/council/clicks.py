@@ -1,0 +1,368 @@
+"""A council of recommenders: who its members are, how they answer together, and what they say of every click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from accord.council.members import Member, fit_members, told_of
+from accord.council.weights import KAPPAS, Choice, bagged, choices, likelihood_weights
+from accord.data.interactions import Interactions
+from accord.errors import DataError, SettingError
+from accord.estimators.base import Cache, Prepared
+from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, over_pairs
+from accord.estimators.naming import spelled
+from accord.evaluation.ranking import RankingTask, mean_metrics, stacked_metrics
+from accord.models import is_solved
+from accord.models.recommenders.council import HEAD, Council, CouncilHead, Taught
+from accord.models.recommenders.solved import logistic_fit
+from accord.training import Callback, CheckpointPath, stream
+
+if TYPE_CHECKING:
+    from accord.estimators.recommender import Recommender
+
+FOLDS, MOST_CLICKS = 5, 2_000_000
+"""Folds by default, and the largest log that is cross-fitted without being asked to."""
+SEEDS_APART = 1009
+"""Between the first seeds of the members of councils of neighbouring seeds."""
+NON_CLICKS = 100_000
+"""Non-clicks that are judged."""
+JUDGED_USERS = 2_000
+"""Most validation users by whom weights are chosen."""
+INHERITED = (
+    *("device", "split", "valid_share", "valid_users", "cold_users", "epochs", "patience", "restore"),
+    *("batch_size", "updates"),
+)
+"""Settings that members have in common with the estimator."""
+
+
+@dataclass
+class Convened:
+    """A council that has been fitted."""
+
+    teacher: Council
+    networks: dict[str, nn.Module]
+    """By role, what answers when the council serves."""
+    architectures: dict[str, str]
+    notes: dict[str, Any]
+    """What the run says of it."""
+    sizes: tuple[int, int]
+    device: torch.device
+    quality: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+    """P(meant) of every click of the log."""
+    threshold: float = 0.5
+    votes: dict[str, np.ndarray] = field(default_factory=dict)
+    """Of every click: members that believe it (``votes``), those asked (``voters``), and ``agreement``."""
+
+    def taught(self) -> Taught:
+        return Taught(self.teacher, *self.sizes, self.device)
+
+
+def convene(
+    rec: Recommender,
+    prepared: Prepared,
+    source: Mapping[str, Any],
+    cache: Cache,
+    callback: Callback | None,
+    where: CheckpointPath | None,
+) -> Convened:
+    """Fit the members, weigh them by noisy validation, and judge every click."""
+    split, device = rec._split(source, cache), prepared.run.data.device
+    folds = _folds(rec, split)
+    members = _members(rec, split, source, folds)
+    key = ("council", split.part.tobytes(), *(repr(m.estimator.settings) + str(m.fold) for m in members))
+    if not any(m.fitted for m in members) and key in cache.lasting:
+        ready = cache.lasting[key]
+    else:
+        ready = fit_members(members, callback, where, cache, device)
+        if not any(m.fitted for m in members):
+            cache.lasting.clear()  # one council at a time is held for others
+            cache.lasting[key] = ready
+    for member in ready:
+        member.network.to(device)
+    return _Weighing(rec, prepared, split, ready, folds, len(members)).convened()
+
+
+def _folds(rec: Recommender, split: SplitLog) -> list[np.ndarray]:
+    """Rows of the training clicks, cut at random into parts of one size; a few may be left over."""
+    settings, rows = rec.settings, np.flatnonzero(split.part == TRAIN)
+    count = settings.folds
+    if count is None:
+        count = FOLDS if len(rows) <= MOST_CLICKS else 0
+    if count < 2:
+        return []
+    if len(rows) < 4 * count:
+        raise SettingError(f"{len(rows)} training clicks are too few for {count} folds; give folds=0.")
+    np.random.default_rng([settings.seed, 0xF01D]).shuffle(rows)
+    size = len(rows) // count
+    return [np.sort(rows[k * size : (k + 1) * size]) for k in range(count)]
+
+
+def _members(
+    rec: Recommender, split: SplitLog, source: Mapping[str, Any], folds: Sequence[np.ndarray]
+) -> list[Member]:
+    from accord.estimators.recommender import Recommender
+
+    settings = rec.settings
+    common = {name: getattr(settings, name) for name in INHERITED}
+    whole = {"log": source["log"], "divided": split}
+    made: list[Member] = []
+    for number, name in enumerate(settings.members):
+        given = rec._members.get(name, name)
+        if isinstance(given, Recommender) and hasattr(given, "networks_"):
+            made.append(Member(given.settings.model, _same_ids(given, split), whole, fitted=True))
+            continue
+        own: dict[str, Any] = {}
+        model: Any = given
+        if isinstance(given, Recommender):  # not fitted: its settings are what is wanted
+            own, model = given.changed_settings(), given._factory or given.settings.model
+        own = {"method": "normal"} | {k: v for k, v in own.items() if k not in (*INHERITED, "model", "seed")}
+
+        def one(seed: int, model: Any = model, own: dict[str, Any] = own) -> Recommender:
+            return Recommender(model=model, seed=seed, **common, **own)
+
+        label = model if isinstance(model, str) else getattr(model, "__name__", f"own {number + 1}")
+        seeds = 1 if is_solved(model) else settings.member_seeds
+        first = settings.seed * SEEDS_APART
+        made += [Member(label, one(first + k), whole) for k in range(seeds)]
+        for k, rows in enumerate(folds):
+            part = split.part.copy()
+            part[rows] = SEEN
+            divided = cut_again(split, part)
+            made.append(Member(label, one(first + seeds + k), {"log": source["log"], "divided": divided}, fold=k))
+    return made
+
+
+def cut_again(split: SplitLog, part: np.ndarray) -> SplitLog:
+    """The same log with other uses of its clicks."""
+    return replace(split, part=part)
+
+
+def _same_ids(given: Recommender, split: SplitLog) -> Recommender:
+    """A fitted member must know the users and items of the log, in the same order."""
+    for own, ids, what in (
+        (given.user_ids_, split.user_ids, "users"),
+        (given.item_ids_, split.item_ids, "items"),
+    ):
+        if not own.values.equals(ids.values):
+            raise DataError(
+                f"A fitted member was fitted on other {what} than those of the log; fit it on the same log, or "
+                "name its model to have it fitted here."
+            )
+    return given
+
+
+class _Weighing:
+    """Members that are ready, and how much each counts."""
+
+    def __init__(
+        self,
+        rec: Recommender,
+        prepared: Prepared,
+        split: SplitLog,
+        ready: Sequence[Member],
+        folds: Sequence[np.ndarray],
+        wanted: int,
+    ) -> None:
+        self.rec, self.split, self.folds, self.wanted = rec, split, folds, wanted
+        self.data: Interactions = prepared.run.data
+        self.device = self.data.device
+        self.task: RankingTask | None = prepared.run.valid
+        self.ready = list(ready)
+        self.full = [m for m in ready if m.fold is None]
+        if not self.full:
+            raise next(m.error for m in ready if m.error is not None)
+        self.kinds = list(dict.fromkeys(m.kind for m in self.full))
+        self.scales = {id(m): one for m, one in zip(self.ready, self._scales(), strict=True)}
+
+    @torch.no_grad()
+    def convened(self) -> Convened:
+        choice, heard = self._chosen()
+        head = self._head(choice)
+        teacher = Council([m.network for m in self.full], head)
+        roles = [f"member {k + 1}" for k in range(len(self.full))]
+        networks: dict[str, nn.Module] = {r: m.network for r, m in zip(roles, self.full, strict=True)}
+        names = [spelled(m.estimator) for m in self.full]
+        architectures = dict(zip(roles, names, strict=True)) | {"head": HEAD}
+        metric = self.rec.metric
+        notes = {
+            "members": told_of(self.ready, metric),
+            "lost": self.wanted - len(self.ready),
+            "weights": {kind: round(w, 4) for kind, w in zip(self.kinds, choice.weights, strict=True)},
+            "kappa": round(choice.kappa, 4),
+            "judged": "by members that never saw it" if self.folds else "by members that have seen it",
+            **heard,
+        }
+        sizes = self.data.n_users, self.data.n_items
+        made = Convened(teacher, networks | {"head": head}, architectures, notes, sizes, self.device)
+        self._judge(made)
+        return made
+
+    # -- one scale ---------------------------------------------------------------------------------------
+
+    def _scales(self) -> list[tuple[float, float]]:
+        """Scale and offset of each member: held-out noisy clicks against non-clicks of the same users."""
+        users, items, others = self._held_out()
+        made = []
+        for member in self.ready:
+            clicked, unclicked = (
+                torch.from_numpy(over_pairs(self._raw(member), u, i)).double()
+                for u, i in ((users, items), (users, others))
+            )
+            scale, offset, _ = logistic_fit(clicked, unclicked)
+            made.append((scale, offset))
+        return made
+
+    def _held_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pairs of warm users that no member has learnt from, and non-clicks; without validation, training ones."""
+        clicks, part = self.split.clicks, self.split.part
+        warm = self.data.degrees.cpu().numpy() > 0
+        rows = np.flatnonzero((part != TRAIN) & (part != SEEN) & warm[clicks.users])
+        rows = rows if len(rows) else np.flatnonzero(part == TRAIN)
+        if len(rows) > NON_CLICKS:
+            rows = np.sort(np.random.default_rng([self.rec.settings.seed, 0x5CA1]).choice(rows, NON_CLICKS, False))
+        users, items = clicks.users[rows].astype(np.int64), clicks.items[rows].astype(np.int64)
+        generator = stream(self.device, self.rec.settings.seed, "council scales")
+        asked = torch.from_numpy(users).to(self.device)
+        return users, items, self.data.sample_negatives(asked, generator).cpu().numpy()
+
+    def _raw(self, member: Member) -> Callable[[Tensor, Tensor], Tensor]:
+        network: Any = member.network
+        return lambda users, items: network.logits(users.to(self.device), items.to(self.device)).flatten().cpu()
+
+    def _logits(self, member: Member, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        scale, offset = self.scales[id(member)]
+        return over_pairs(self._raw(member), users, items) * np.float32(scale) + np.float32(offset)
+
+    # -- weights -----------------------------------------------------------------------------------------
+
+    def _head(self, choice: Choice) -> CouncilHead:
+        head = CouncilHead(len(self.full)).to(self.device)
+        sizes = [sum(m.kind == kind for m in self.full) for kind in self.kinds]
+        share = {kind: w / n for kind, w, n in zip(self.kinds, choice.weights, sizes, strict=True)}
+        for k, member in enumerate(self.full):
+            head.scale[k], head.offset[k] = self.scales[id(member)]
+            head.weight[k] = share[member.kind]
+        head.kappa.fill_(choice.kappa)
+        return head
+
+    def _chosen(self) -> tuple[Choice, dict[str, Any]]:
+        """Weights and κ by noisy validation, shrunk to equal; equal where nothing is held out."""
+        kappa = self.rec.settings.kappa
+        equal = Choice(tuple([1 / len(self.kinds)] * len(self.kinds)), 0.5 if kappa is None else kappa)
+        if self.task is None or not len(self.task.users):
+            return equal, {}
+        tried = choices(len(self.kinds), KAPPAS if kappa is None else (kappa,))
+        task = self.task
+        if len(task.users) > JUDGED_USERS:
+            drawn = np.random.default_rng([self.rec.settings.seed, 0x305E]).choice(
+                len(task.users), JUDGED_USERS, False
+            )
+            task = replace(task, users=task.users[torch.from_numpy(np.sort(drawn)).to(self.device)])
+        values = stacked_metrics(lambda users: self._mixed(users, tried), task, [20], len(tried))["ndcg@20"]
+        choice = bagged(values.cpu().double().numpy(), tried, self.rec.settings.seed)
+        if kappa is not None:
+            choice = choice._replace(kappa=kappa)
+        return choice, {}
+
+    def _mixed(self, users: Tensor, tried: Sequence[Choice]) -> Tensor:
+        """What each way to answer says: (choices, B, items)."""
+        kinds = self._by_kind(users)
+        weights = torch.tensor([one.weights for one in tried], device=self.device)
+        mean = torch.einsum("ck,kbi->cbi", weights, kinds)
+        square = torch.einsum("ck,kbi->cbi", weights, kinds**2)
+        kappas = torch.tensor([one.kappa for one in tried], device=self.device)[:, None, None]
+        return mean - kappas * (square - mean**2).clamp_(min=0).sqrt_()
+
+    def _by_kind(self, users: Tensor) -> Tensor:
+        """The mean log-odds of each kind's members: (kinds, B, items)."""
+        each: dict[str, list[Tensor]] = {kind: [] for kind in self.kinds}
+        for member in self.full:
+            scale, offset = self.scales[id(member)]
+            network: Any = member.network
+            each[member.kind].append(network.scores(users) * scale + offset)
+        return torch.stack([torch.stack(own).mean(0) for own in each.values()])
+
+    # -- every click -------------------------------------------------------------------------------------
+
+    def _judge(self, made: Convened) -> None:
+        """Quality, votes and agreement of every click, and the quality of non-clicks as the threshold."""
+        clicks, seed = self.split.clicks, self.rec.settings.seed
+        users, items = self.data.sample_pairs(NON_CLICKS, stream(self.device, seed, "non-clicks"))
+        others = users.cpu().numpy(), items.cpu().numpy()
+        own = clicks.users.astype(np.int64), clicks.items.astype(np.int64)
+        said, of_others = self._said(own, others)
+        is_train = self.split.part == TRAIN
+        mean = {kind: np.mean(said[kind], 0) for kind in said}
+        every = np.stack(list(mean.values()), 1)
+        gaps = np.isnan(every)
+        if gaps.any():  # of a kind that lost its member of a fold, the others speak
+            every = np.where(gaps, np.nanmean(every, 1, keepdims=True), every)
+        known = every[is_train]
+        away = np.stack([np.mean(of_others[kind], 0) for kind in of_others], 1)
+        weights, offset = likelihood_weights(torch.from_numpy(known), torch.from_numpy(away))
+        made.quality = _sigmoid(every @ weights.numpy() + offset).astype(np.float32)
+        made.threshold = float(_sigmoid(away @ weights.numpy() + offset).mean(dtype=np.float64))
+        made.notes["quality_weights"] = {k: round(float(w), 4) for k, w in zip(mean, weights, strict=True)}
+        chances, believed, heard = [], np.zeros(len(clicks), np.int16), np.zeros(len(clicks), np.int16)
+        for kind, each in said.items():
+            for answers, far in zip(each, of_others[kind], strict=True):
+                chance = _sigmoid(answers)
+                spoke = np.isfinite(answers)
+                believed += spoke & (chance >= _sigmoid(far).mean())
+                heard += spoke
+                chances.append(np.where(spoke, chance, np.nan))
+        agreement = np.clip(1 - 2 * np.nanstd(np.stack(chances), 0), 0, 1).astype(np.float32)
+        made.votes = {"votes": believed, "voters": heard, "agreement": agreement}
+
+    def _said(
+        self, own: tuple[np.ndarray, np.ndarray], others: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[dict[str, list[np.ndarray]], dict[str, list[np.ndarray]]]:
+        """Each member's log-odds of all clicks, NaN where it does not speak, and of non-clicks.
+
+        With folds, those judge that never saw a click: of a fold, its own members; of validation, all of them. The
+        few training clicks that are in no fold are judged by all.
+        """
+        part = self.split.part
+        said: dict[str, list[np.ndarray]] = {}
+        away: dict[str, list[np.ndarray]] = {}
+        if not self.folds or all(m.fold is None for m in self.ready):
+            for member in self.full:
+                said.setdefault(member.kind, []).append(self._logits(member, *own))
+                away.setdefault(member.kind, []).append(self._logits(member, *others))
+            return said, away
+        in_fold = np.full(len(part), -1)
+        for k, rows in enumerate(self.folds):
+            in_fold[rows] = k
+        for kind in dict.fromkeys(m.kind for m in self.ready if m.fold is not None):
+            answers = np.full(len(part), np.nan, np.float32)
+            count = np.zeros(len(part), np.float32)
+            far = []
+            for member in (m for m in self.ready if m.kind == kind and m.fold is not None):
+                rows = np.flatnonzero((in_fold == member.fold) | (in_fold < 0))
+                heard = self._logits(member, own[0][rows], own[1][rows])
+                answers[rows] = np.where(count[rows] > 0, np.nan_to_num(answers[rows]) + heard, heard)
+                count[rows] += 1
+                far.append(self._logits(member, *others))
+            said[kind] = [answers / np.maximum(count, 1)]
+            away[kind] = [np.mean(far, 0)]
+        return said, away
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-np.clip(x, -60, 60)))
+
+
+def popularity_of(data: Interactions, task: RankingTask | None) -> float | None:
+    """What ranking by popularity reaches on the noisy validation clicks."""
+    if task is None:
+        return None
+    return mean_metrics(by_popularity(data), task, [20])["ndcg@20"]
+
+
+__all__ = ["Convened", "convene", "popularity_of"]

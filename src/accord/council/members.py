@@ -1,0 +1,165 @@
+"""Members of a council: estimators that are fitted first, each kept in a file as soon as it is ready."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from accord.errors import AccordError, InterruptedRunError
+from accord.estimators.base import Cache, Estimator
+from accord.estimators.fitting import fit_together
+from accord.training import Callback, CheckpointPath, Checkpoints, Progress
+from accord.training.checkpoints import Checkpoint, State, checkpoint_of, fill
+
+FOLDER = ".members"
+
+
+@dataclass
+class Member:
+    """One member: its kind, what is fitted, and on what."""
+
+    kind: str
+    """Members of a kind share a weight."""
+    estimator: Any
+    source: Mapping[str, Any] = field(default_factory=dict)
+    fold: int | None = None
+    """The fold that it does not see; None for one that sees all."""
+    fitted: bool = False
+    """Whether it came fitted."""
+    error: AccordError | None = None
+
+    @property
+    def network(self) -> nn.Module:
+        """What answers."""
+        return self.estimator._target
+
+
+class Shelf:
+    """Where members that are ready, and the checkpoints of others, are kept while a council is made."""
+
+    def __init__(self, where: CheckpointPath | None) -> None:
+        self.checkpoints: Checkpoints | None = None
+        if isinstance(where, Checkpoints):
+            self.checkpoints = where
+        elif where is not None:
+            outer = where if isinstance(where, Checkpoint) else None
+            folder = shelf_of(outer.path if outer else Path(where))  # pyright: ignore[reportArgumentType]
+            self.checkpoints = Checkpoints(folder, follows=outer)
+
+    def put(self, member: Member, identity: Sequence[Any]) -> None:
+        """Keep what a member has learnt."""
+        file = self._file(identity)
+        if file is None:
+            return
+        rec: Estimator = member.estimator
+        tensors = {f"{r}/{n}": t for r, one in rec.networks_.items() for n, t in one.state_dict().items()}
+        file.write(State({"history": rec.history_, "architectures": rec.architectures_}, tensors))
+
+    def get(self, identity: Sequence[Any]) -> State | None:
+        file = self._file(identity)
+        return None if file is None else file.read()
+
+    def _file(self, identity: Sequence[Any]) -> Checkpoint | None:
+        return checkpoint_of(self.checkpoints, "a member that is ready", *identity)
+
+
+def shelf_of(checkpoint: Path) -> Path:
+    """The folder of the members' files next to a checkpoint."""
+    return checkpoint.with_name(checkpoint.name + FOLDER)
+
+
+def clear_shelf(checkpoint: Path) -> None:
+    """Remove what was kept: the council is ready."""
+    shutil.rmtree(shelf_of(checkpoint), ignore_errors=True)
+
+
+def fit_members(
+    members: Sequence[Member], callback: Callback | None, where: CheckpointPath | None, cache: Cache, device: Any
+) -> list[Member]:
+    """Fit those that are not fitted; gives all that could be. Those of one kind are trained as stacks."""
+    shelf = Shelf(where)
+    waiting = []
+    for member in members:
+        if not member.fitted and not _taken_from(shelf, member, cache, device):
+            waiting.append(member)
+    if waiting:
+        done = len(members) - len(waiting)
+
+        def told(number: int) -> Callback | None:
+            return None if callback is None else _as_member(callback, waiting[number], done + number, len(members))
+
+        def fitted(number: int) -> None:
+            shelf.put(waiting[number], _identity(waiting[number], cache, device))
+
+        def failed(number: int, error: AccordError) -> None:
+            if isinstance(error, InterruptedRunError):
+                raise error
+            waiting[number].error = error
+
+        fit_together(
+            [member.estimator for member in waiting],
+            [member.source for member in waiting],
+            callbacks=[told(number) for number in range(len(waiting))],
+            fitted=fitted,
+            failed=failed,
+            checkpoint=shelf.checkpoints,
+            judge=False,
+            cache=cache,
+        )
+    if all(member.error is not None for member in members):
+        raise next(member.error for member in members if member.error is not None)
+    return [member for member in members if member.error is None]
+
+
+def _as_member(callback: Callback, member: Member, number: int, of: int) -> Callback:
+    """The progress of a member as the council's: one phase for each, and one for the student."""
+
+    def told(now: Progress) -> None:
+        part = "" if member.fold is None else f", fold {member.fold + 1}"
+        words = f"member {number + 1} of {of}: {member.kind}{part}"
+        callback(replace(now, phase=words, phase_number=number + 1, phases=of + 1))
+
+    return told
+
+
+def _identity(member: Member, cache: Cache, device: Any) -> list[Any]:
+    """What tells a member from others: its settings and its data."""
+    from accord.estimators.fitting import once
+
+    prepared = member.estimator._prepare(member.source, device, cache)
+    return [str(device), repr(member.estimator.settings_to_save()), *once(prepared.identity)]
+
+
+def _taken_from(shelf: Shelf, member: Member, cache: Cache, device: Any) -> bool:
+    """Whether a member was ready before a training was interrupted; then it is as it was."""
+    if shelf.checkpoints is None:
+        return False
+    rec = member.estimator
+    prepared = rec._prepare(member.source, device, cache)
+    state = shelf.get(_identity(member, cache, device))
+    if state is None:
+        return False
+    rec.history_, rec.architectures_ = state.metadata["history"], state.metadata["architectures"]
+    rec.networks_ = {role: prepared.build(role, name) for role, name in rec.architectures_.items()}
+    for role, network in rec.networks_.items():
+        fill(network.state_dict(), state.under(role))
+        network.requires_grad_(False).eval()
+    return True
+
+
+def told_of(members: Sequence[Member], metric: str) -> list[dict[str, Any]]:
+    """What a run says of its members: kind, seed, fold, the noisy validation of what was kept, and seconds."""
+    rows = []
+    for member in members:
+        kept = list(member.estimator.validation_.values())[-1]
+        seconds = sum(r["train_seconds"] + r["valid_seconds"] for r in member.estimator.history_)
+        row: dict[str, Any] = {"model": member.kind, "seed": member.estimator.settings.seed}
+        row |= {} if member.fold is None else {"fold": member.fold}
+        row |= {metric: kept[metric]} if metric in kept else {}
+        rows.append(row | {"seconds": 0.0 if member.fitted else round(seconds, 3)})
+    return rows

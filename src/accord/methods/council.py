@@ -1,0 +1,88 @@
+"""A council: many different models are fitted first; one student learns from all of them together, or they serve.
+
+The members are fitted before the phases begin (`accord.council`), as estimators of their own. What they say of
+every click, each member judging what it has never seen, is the quality of labels.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from accord.methods.base import Batch, Build, Method, MethodSettings, Phase, StepInfo
+from accord.models.stack import Single
+
+Shares = tuple[float, ...]
+
+
+class CouncilSettings(MethodSettings):
+    """Of clicks."""
+
+    members: Annotated[tuple[str, ...], Field(min_length=1)] = (
+        "lightgcn",
+        "neumf",
+        "cdae",
+        "gmf",
+        "ease",
+        "rp3beta",
+    )
+    """Council: its kinds of members, by name; in Python also factories, estimators and fitted estimators."""
+    member_seeds: int = Field(default=2, ge=1, le=64)
+    """Council: members of each kind that see all clicks; of a model that is solved, one."""
+    folds: int | None = Field(default=None, ge=0, le=100)
+    """Council: parts of the clicks, each judged by members that never saw it; by default 5, and 0 (members judge
+    what they have seen) where there are more than two million clicks."""
+    serve: Literal["student", "council"] = "student"
+    """Council: what recommends: one student, or all members together."""
+    kappa: float | None = Field(default=None, ge=0, le=10)
+    """Council: the price of disagreement, mean − κ · deviation; by default chosen by noisy validation."""
+    given: float = Field(default=0.0, ge=0, le=1)
+    """Council: share of the clicks as given in what the student learns; the rest is the council's word."""
+
+
+class Council(Method):
+    """Agreement among many models."""
+
+    name = "council"
+    tasks = ("clicks",)
+    settings = CouncilSettings
+    space = {"given": (0.0, 0.1, 0.3)}  # noqa: RUF012
+    stackable = False
+    convenes = True
+    usual_l2_share = 0.1
+
+    def phases(self, build: Build) -> list[Phase]:
+        council = self.setup.council
+        if self.setting("serve") == "council":
+            networks: dict[str, nn.Module] = {"council": Single(council.teacher)}
+            return [Phase("council", networks, "council", _nothing, (), given=council.networks)]
+        target, teacher = build("target"), Single(council.taught())
+        given = self.setting("given")
+
+        def loss(batch: Batch, info: StepInfo) -> Tensor:
+            f = batch.logits(target)
+            losses = (f - batch.frozen_logits(teacher)) ** 2
+            if given:
+                losses = (1 - given) * losses + given * self.objective.cross_entropy(f, batch.labels)
+            return batch.mean(losses)
+
+        return [Phase("student", {"target": target}, "target", loss, kept=("target",))]
+
+    def target(self, networks: dict[str, nn.Module]) -> nn.Module:
+        from accord.models.recommenders.council import Council as Assembled
+
+        members = [network for role, network in networks.items() if role != "head"]
+        head: Any = networks["head"]
+        return Assembled(members, head)
+
+    def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
+        return torch.sigmoid(
+            batch.logits(Single(self.target(networks) if "head" in networks else networks["target"]))
+        )
+
+
+def _nothing(batch: Batch, info: StepInfo) -> Tensor:
+    raise NotImplementedError("a council has nothing left to learn")
