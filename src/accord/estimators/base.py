@@ -14,6 +14,7 @@ from torch import nn
 
 from accord.errors import AccordError, SettingError
 from accord.estimators.settings import make_settings, own_settings, signature_of
+from accord.estimators.trust import bars_of, doubt
 from accord.methods import METHODS, Method, Setup, chosen_method
 from accord.models import MODELS
 from accord.objectives import binary, multiclass
@@ -70,6 +71,8 @@ class Trained:
     architectures: dict[str, str]
     council: Any = None
     """The members that were fitted first, where the method convenes some."""
+    run: Run | None = None
+    """Its data."""
 
 
 class Estimator:
@@ -80,6 +83,9 @@ class Estimator:
     task: ClassVar[str]
     metric: ClassVar[str]
     """The metric of noisy validation by which the epoch is chosen."""
+    metric_words: ClassVar[str]
+    what: ClassVar[str]
+    """What is judged: clicks or labels."""
 
     networks_: dict[str, nn.Module]
     history_: list[EpochRecord]
@@ -195,6 +201,14 @@ class Estimator:
         from accord.estimators.run_folder import kept_epochs
 
         return kept_epochs(self.history_, self.settings.restore)
+
+    @property
+    def doubt_(self) -> str | None:
+        """One sentence where the model is no better than what it should beat; then do not trust its flags."""
+        kept = self.validation_
+        value = list(kept.values())[-1].get(self.metric)
+        lowest = self.notes_.get("lowest", {})
+        return doubt(value, bars_of(self.notes_, kept, self.metric, lowest), self.metric_words, self.what)
 
     @property
     @abstractmethod

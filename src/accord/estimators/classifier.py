@@ -62,7 +62,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     kind = "classifier"
     task = "labels"
-    metric = "accuracy"
+    metric, metric_words, what = "accuracy", "accuracy", "labels"
 
     def __init__(self, model: Any = "auto", method: Any = "deca-p", features: Any = None, **settings: Any) -> None:
         # scikit-learn's way: keep what was given, check it when fit is called.

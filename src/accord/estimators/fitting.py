@@ -226,7 +226,7 @@ class _Training:
         if failed is None and self.checkpoint is not None and self.removes:
             self.checkpoint.remove()
             if self.council is not None:
-                from accord.council.members import clear_shelf
+                from accord.estimators.council.members import clear_shelf
 
                 clear_shelf(self.checkpoint.path)
 
@@ -237,7 +237,8 @@ class _Training:
         kept = {role: own(phase.networks[role]) for phase in self.phases for role in phase.kept}
         last = {role: own(one) for phase in self.phases for role, one in phase.last.items()}
         kept |= {role: network for phase in self.phases for role, network in phase.given.items()}
-        return Trained(self.prepared[place].run.history, kept, last, self.architectures, self.council)
+        run = self.prepared[place].run
+        return Trained(run.history, kept, last, self.architectures, self.council, run)
 
 
 def _name_of(role: str, architecture: Any) -> str:

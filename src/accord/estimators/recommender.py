@@ -33,11 +33,11 @@ from accord.estimators.log_split import (
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.estimators.naming import named_members, unspelled
 from accord.estimators.settings import not_taken, refuse_solved, usual_method
-from accord.evaluation import RankingTask
+from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK, Scorer
+from accord.methods.assembly import HEAD, CouncilHead
 from accord.models import NOISE_MODELS, ModelFactory, check_model, is_solved, model_of, recommender_factory, trait
 from accord.models.recommenders import PairModel
-from accord.models.recommenders.council import HEAD, CouncilHead
 from accord.models.stack import stack_kind
 from accord.optim import MANY_ROWS
 from accord.training import Callback, CheckpointPath, Run, seeded, stream
@@ -59,7 +59,7 @@ class Recommender(Estimator):
 
     kind = "recommender"
     task = "clicks"
-    metric = "ndcg@20"
+    metric, metric_words, what = "ndcg@20", "NDCG@20", "clicks"
 
     def __init__(self, model: str | ModelFactory = "gmf", method: Any = None, **settings: Any) -> None:
         """Without a ``method`` it is deca-p, or normal for a model that is solved, such as ease."""
@@ -276,7 +276,7 @@ class Recommender(Estimator):
     def _convene(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
     ) -> Any:
-        from accord.council.clicks import convene
+        from accord.estimators.council.clicks import convene
 
         return convene(self, prepared, source, cache, callback, checkpoint)
 
@@ -288,7 +288,15 @@ class Recommender(Estimator):
             self._hear(trained.council)
         elif judge:
             self._judge_clicks()
+        if judge and trained.run is not None:
+            self._measure_lowest(trained.run)
         self._move("cpu")
+
+    def _measure_lowest(self, run: Run) -> None:
+        """What ranking by popularity reaches on the held-out clicks: a model should beat it."""
+        if run.valid is not None and len(run.valid.users):
+            value = mean_metrics(by_popularity(run.data), run.valid, [20])[self.metric]
+            self.notes_["lowest"] = {"item popularity": value}
 
     def _hear(self, council: Any) -> None:
         """Keep what a council said of every click."""

@@ -60,6 +60,7 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
 
 
 def metrics_of(rec: Recommender) -> dict[str, Any]:
+    of_members = sum(row["seconds"] for row in rec.notes_.get("council", {}).get("members", []))
     issues = rec.quality_[rec.part_ <= VALID] < rec.threshold_
     return {
         "validation": rec.validation_,
@@ -67,7 +68,8 @@ def metrics_of(rec: Recommender) -> dict[str, Any]:
             "threshold": rec.threshold_,
             "flagged": int(issues.sum()),
             "share": float(issues.mean()),
+            "doubt": rec.doubt_,
         },
         "epochs": len(rec.history_),
-        "train_seconds": round(sum(r["train_seconds"] for r in rec.history_), 3),
+        "train_seconds": round(sum(r["train_seconds"] for r in rec.history_) + of_members, 3),
     }

@@ -207,7 +207,7 @@ class Method:
     takes_solved: ClassVar[bool] = False
     """Whether it takes models that are solved, such as EASE: its phases then need no loss of them."""
     convenes: ClassVar[bool] = False
-    """Whether other models are fitted first, and judge the labels (`accord.council`)."""
+    """Whether other models are fitted first, and judge the labels (`accord.estimators.council`)."""
     usual_l2_share: ClassVar[float] = 1.0
     """The share of a model's usual L2 term that it takes where none is given."""
     compilable: ClassVar[bool] = True

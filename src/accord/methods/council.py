@@ -1,7 +1,7 @@
 """A council: many different models are fitted first; one student learns from all of them together, or they serve.
 
-The members are fitted before the phases begin (`accord.council`), as estimators of their own. What they say of
-every click, each member judging what it has never seen, is the quality of labels.
+The members are fitted before the phases begin (`accord.estimators.council`), as estimators of their own. What they
+say of every click, each member judging what it has never seen, is the quality of labels.
 """
 
 from __future__ import annotations
@@ -12,23 +12,18 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from accord.methods.assembly import Together
 from accord.methods.base import Batch, Build, Method, MethodSettings, Phase, StepInfo
 from accord.models.stack import Single
 
-Shares = tuple[float, ...]
+DEFAULT_MEMBERS = ("lightgcn", "cdae", "gmf", "ials", "ease", "rp3beta")
+"""Different enough to disagree, and fast."""
 
 
 class CouncilSettings(MethodSettings):
     """Of clicks."""
 
-    members: Annotated[tuple[str, ...], Field(min_length=1)] = (
-        "lightgcn",
-        "neumf",
-        "cdae",
-        "gmf",
-        "ease",
-        "rp3beta",
-    )
+    members: Annotated[tuple[str, ...], Field(min_length=1)] = DEFAULT_MEMBERS
     """Council: its kinds of members, by name; in Python also factories, estimators and fitted estimators."""
     member_seeds: int = Field(default=2, ge=1, le=64)
     """Council: members of each kind that see all clicks; of a model that is solved, one."""
@@ -72,11 +67,9 @@ class Council(Method):
         return [Phase("student", {"target": target}, "target", loss, kept=("target",))]
 
     def target(self, networks: dict[str, nn.Module]) -> nn.Module:
-        from accord.models.recommenders.council import Council as Assembled
-
         members = [network for role, network in networks.items() if role != "head"]
         head: Any = networks["head"]
-        return Assembled(members, head)
+        return Together(members, head)
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
         return torch.sigmoid(

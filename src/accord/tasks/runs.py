@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from accord.estimators.run_folder import kind_of
+from accord.estimators.trust import better_member, voiced
 from accord.files import standing
 
 Rows = list[list[str]]
@@ -77,6 +78,29 @@ class SavedRun(ABC):
             value = f", {words} {kept[metric]:.4f} on noisy validation" if metric in kept else ""
             lines.append(f"{phase}: epoch {kept['epoch']} kept{value}")
         return lines
+
+    def heard(self) -> list[str]:
+        """What a council's members reach, in words."""
+        council = self.estimator.notes_.get("council")
+        if not council:
+            return []
+        kinds: dict[str, list[float]] = {}
+        for model, value in voiced(self.estimator.notes_, self.estimator.metric):
+            kinds.setdefault(model, []).append(value)
+        each = ", ".join(f"{kind} {sum(own) / len(own):.4f}" for kind, own in kinds.items())
+        lost = f", {council['lost']} lost" if council["lost"] else ""
+        return [
+            f"council: {len(council['members'])} members{lost}; {self.what} judged {council['judged']}",
+            f"members alone: {each} {self.estimator.metric_words} on noisy validation",
+        ]
+
+    def doubts(self) -> list[str]:
+        """One sentence where the flags are not to be trusted, or a member is better by itself."""
+        run = self.estimator
+        value = list(run.validation_.values())[-1].get(run.metric)
+        member = better_member(value, run.notes_, run.metric)
+        said = [] if member is None else [f"{member}: with serve=council all members answer together"]
+        return [*([run.doubt_] if run.doubt_ else []), *said]
 
 
 def detection_rows(measured: dict[str, Any]) -> Rows:

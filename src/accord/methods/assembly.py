@@ -54,7 +54,7 @@ class CouncilHead(nn.Module):
         return mean - self.kappa * (square - mean**2).clamp(min=0).sqrt()
 
 
-class Council(nn.Module):
+class Together(nn.Module):
     """Members and their head as one recommender. Nothing in it learns: it is measured once."""
 
     def __init__(self, members: Sequence[nn.Module], head: CouncilHead) -> None:

@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from accord.council.members import Member, fit_members, told_of
-from accord.council.weights import KAPPAS, Choice, bagged, choices, likelihood_weights
 from accord.data.interactions import Interactions
 from accord.errors import DataError, SettingError
 from accord.estimators.base import Cache, Prepared
-from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, over_pairs
+from accord.estimators.council.members import Member, fit_members, told_of
+from accord.estimators.council.weights import KAPPAS, Choice, bagged, choices, likelihood_weights
+from accord.estimators.log_split import SEEN, TRAIN, SplitLog, over_pairs
 from accord.estimators.naming import spelled
-from accord.evaluation.ranking import RankingTask, mean_metrics, stacked_metrics
+from accord.evaluation.ranking import RankingTask, stacked_metrics
+from accord.methods.assembly import HEAD, CouncilHead, Taught, Together
 from accord.models import is_solved
-from accord.models.recommenders.council import HEAD, Council, CouncilHead, Taught
 from accord.models.recommenders.solved import logistic_fit
 from accord.training import Callback, CheckpointPath, stream
 
@@ -45,7 +45,7 @@ INHERITED = (
 class Convened:
     """A council that has been fitted."""
 
-    teacher: Council
+    teacher: Together
     networks: dict[str, nn.Module]
     """By role, what answers when the council serves."""
     architectures: dict[str, str]
@@ -184,7 +184,7 @@ class _Weighing:
     def convened(self) -> Convened:
         choice, heard = self._chosen()
         head = self._head(choice)
-        teacher = Council([m.network for m in self.full], head)
+        teacher = Together([m.network for m in self.full], head)
         roles = [f"member {k + 1}" for k in range(len(self.full))]
         networks: dict[str, nn.Module] = {r: m.network for r, m in zip(roles, self.full, strict=True)}
         names = [spelled(m.estimator) for m in self.full]
@@ -358,11 +358,4 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-np.clip(x, -60, 60)))
 
 
-def popularity_of(data: Interactions, task: RankingTask | None) -> float | None:
-    """What ranking by popularity reaches on the noisy validation clicks."""
-    if task is None:
-        return None
-    return mean_metrics(by_popularity(data), task, [20])["ndcg@20"]
-
-
-__all__ = ["Convened", "convene", "popularity_of"]
+__all__ = ["Convened", "convene"]
