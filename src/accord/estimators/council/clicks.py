@@ -75,6 +75,9 @@ def convene(
     split, device = rec._split(source, cache), prepared.run.data.device
     folds = _folds(rec, split)
     members = _members(rec, split, source, folds)
+    if rec.settings.serve == "council":
+        for member in members:
+            spelled(member.estimator)  # what cannot be saved is refused before it is fitted
     key = ("council", split.part.tobytes(), *(repr(m.estimator.settings) + str(m.fold) for m in members))
     if not any(m.fitted for m in members) and key in cache.lasting:
         ready = cache.lasting[key]
@@ -187,8 +190,10 @@ class _Weighing:
         teacher = Together([m.network for m in self.full], head)
         roles = [f"member {k + 1}" for k in range(len(self.full))]
         networks: dict[str, nn.Module] = {r: m.network for r, m in zip(roles, self.full, strict=True)}
-        names = [spelled(m.estimator) for m in self.full]
-        architectures = dict(zip(roles, names, strict=True)) | {"head": HEAD}
+        architectures: dict[str, str] = {}
+        if self.rec.settings.serve == "council":
+            names = [spelled(m.estimator) for m in self.full]
+            architectures = dict(zip(roles, names, strict=True)) | {"head": HEAD}
         metric = self.rec.metric
         notes = {
             "members": told_of(self.ready, metric),

@@ -1,0 +1,268 @@
+"""A council of recommenders, from the members to what it says of every click."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from accord import Recommender
+from accord.data.simulator import Simulation
+from accord.errors import AccordError, DataError, InterruptedRunError, SettingError
+from accord.estimators.council import members as making
+from accord.estimators.log_split import TRAIN, VALID
+from accord.training import Checkpoint
+
+SMALL: dict[str, Any] = {
+    "method": "council", "model": "gmf", "members": ("gmf", "mf", "ease"), "member_seeds": 2, "folds": 3,
+    "epochs": 3, "batch_size": 512,
+}  # fmt: skip
+
+
+def council(**changed: Any) -> Recommender:
+    return Recommender(**{**SMALL, **changed})
+
+
+@pytest.fixture(scope="module")
+def taught(made: Simulation) -> Recommender:
+    return council().fit(made.log())
+
+
+@pytest.fixture(scope="module")
+def serving(made: Simulation) -> Recommender:
+    return council(serve="council").fit(made.log())
+
+
+def fitted_members(monkeypatch: pytest.MonkeyPatch) -> list[making.Member]:
+    """The members that a council makes from now on."""
+    seen: list[making.Member] = []
+    fit = making.fit_members
+
+    def spied(members: Any, *rest: Any) -> Any:
+        seen.extend(members)
+        return fit(members, *rest)
+
+    monkeypatch.setattr("accord.estimators.council.clicks.fit_members", spied)
+    return seen
+
+
+def test_every_click_is_judged_by_members_that_never_saw_it(
+    made: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = fitted_members(monkeypatch)
+    rec = council(members=("mf", "gmf")).fit(made.log())
+    left_out = np.zeros(len(rec.clicks_), int)
+    training = rec.part_ == TRAIN
+    for member in seen:
+        own = member.source["divided"].part == TRAIN
+        assert not own[~training].any()  # no member learns from validation clicks
+        if member.fold is None:
+            assert (own == training).all()
+        elif member.kind == "mf":
+            left_out += training & ~own
+    assert set(left_out[training]) <= {0, 1}
+    assert (left_out[training] == 0).sum() < 3  # folds of one size leave a few over
+    weights = rec.notes_["council"]["quality_weights"]
+    assert set(weights) == {"mf", "gmf"}
+    # What a fold's members say of its clicks, weighed, gives the order of the qualities.
+    member = next(m for m in seen if m.fold == 1 and m.kind == "mf")
+    other = next(m for m in seen if m.fold == 1 and m.kind == "gmf")
+    rows = np.flatnonzero(training & (member.source["divided"].part != TRAIN))
+    users, items = (
+        torch.from_numpy(codes[rows].astype(np.int64)) for codes in (rec.clicks_.users, rec.clicks_.items)
+    )
+    heads = [(m.network.logits(users, items).detach().numpy(), m) for m in (member, other)]
+    features = np.stack([values for values, _ in heads] + [np.ones(len(rows))], 1)
+    wanted = np.log(rec.quality_[rows] / (1 - rec.quality_[rows]))
+    solved = np.linalg.lstsq(features, wanted, rcond=None)[0]
+    assert np.abs(features @ solved - wanted).max() < 1e-3
+
+
+def test_without_folds_members_judge_what_they_have_seen_and_the_run_says_so(made: Simulation) -> None:
+    rec = council(folds=0, member_seeds=1).fit(made.log())
+    notes = rec.notes_["council"]
+    assert notes["judged"] == "by members that have seen it"
+    assert not any("fold" in row for row in notes["members"])
+    assert np.isfinite(rec.quality_).all()
+
+
+def test_votes_are_counted_and_saved(taught: Recommender, tmp_path: Path) -> None:
+    issues = taught.find_label_issues()
+    votes, voters, agreement = (np.asarray(issues[name]) for name in ("votes", "voters", "agreement"))
+    assert (voters == 3).all()  # a member of each kind never saw a click
+    assert (votes <= voters).all()
+    assert len(set(votes)) == 4
+    assert (agreement >= 0).all()
+    assert (agreement <= 1).all()
+    quality = np.asarray(issues["label_quality"])
+    assert quality[votes == 0].max() < quality[votes == 3].mean()
+    taught.save(tmp_path / "run")
+    again = Recommender.load(tmp_path / "run")
+    assert again.find_label_issues().equals(issues)
+    assert again.notes_["council"] == taught.notes_["council"]
+
+
+def test_plain_methods_have_no_votes(fitted: Recommender) -> None:
+    assert "votes" not in fitted.find_label_issues().column_names
+
+
+def test_quality_finds_simulated_noise(made: Simulation, taught: Recommender) -> None:
+    found = taught.evaluate_issues(made.clicks())
+    assert found["roc_auc"] > 0.62
+
+
+def test_a_council_serves_itself_as_it_was_saved(serving: Recommender, tmp_path: Path) -> None:
+    roles = list(serving.networks_)
+    assert roles == [*(f"member {k + 1}" for k in range(5)), "head"]  # two seeds of gmf and mf, one ease
+    users = serving.user_ids_.take(np.arange(6))
+    recommended = serving.recommend(users, k=5)
+    serving.save(tmp_path / "run")
+    again = Recommender.load(tmp_path / "run")
+    assert again.recommend(users, k=5).equals(recommended)
+    head: Any = serving.networks_["head"]
+    assert float(head.weight.sum()) == pytest.approx(1)
+    value = serving.validation_["council"]["ndcg@20"]
+    assert value > serving.notes_["lowest"]["item popularity"] * 0.5
+
+
+def test_two_councils_are_the_same_and_a_seed_changes_them(made: Simulation, serving: Recommender) -> None:
+    again = council(serve="council").fit(made.log())
+    assert (again.quality_ == serving.quality_).all()
+    other = council(serve="council", seed=1).fit(made.log())
+    assert (other.quality_ != serving.quality_).any()
+
+
+def test_the_student_learns_what_the_council_says(made: Simulation) -> None:
+    rec = council(epochs=40, patience=0, members=("ease",), l2=0.0, folds=0).fit(made.log())
+    teacher = Recommender(model="ease", method="normal", epochs=40).fit(made.log())
+    users = torch.arange(100)
+    with torch.no_grad():
+        student, wanted = (one._target.scores(users).flatten().double() for one in (rec, teacher))
+    plain = Recommender(model="gmf", method="normal", epochs=40, patience=0).fit(made.log())
+    with torch.no_grad():
+        unaware = plain._target.scores(users).flatten().double()
+    similar = [float(torch.corrcoef(torch.stack([one, wanted]))[0, 1]) for one in (student, unaware)]
+    assert similar[0] > similar[1] + 0.1
+
+
+def test_the_students_l2_is_a_tenth_of_the_usual_one() -> None:
+    usual = Recommender(method="normal").settings.training_options(10).weight_decay
+    assert council().settings.training_options(10).weight_decay == pytest.approx(usual / 10)
+    given = council(l2=0.5).settings.training_options(10).weight_decay
+    assert given == pytest.approx(0.05)
+
+
+class Own(nn.Module):
+    def __init__(self, n_users: int, n_items: int) -> None:
+        super().__init__()
+        self.users, self.items = nn.Embedding(n_users, 4), nn.Embedding(n_items, 4)
+
+    def logits(self, users: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        return (self.users(users) * self.items(items)).sum(-1)
+
+    def scores(self, users: torch.Tensor) -> torch.Tensor:
+        return self.users(users) @ self.items.weight.T
+
+
+def test_members_of_your_own(made: Simulation, tmp_path: Path) -> None:
+    log = made.log()
+    ready = Recommender(model="ease", method="normal").fit(log)
+    wide = Recommender(model="gmf", method="normal", dims=8)
+    rec = council(members=["mf", Own, wide, ready], member_seeds=1).fit(log)
+    rows = rec.notes_["council"]["members"]
+    assert [row["model"] for row in rows if "fold" not in row] == ["mf", "Own", "gmf", "ease"]
+    assert all("fold" not in row for row in rows if row["model"] == "ease")  # it had seen all clicks when it came
+    assert rec.settings.members == ("mf", "own-2", "own-3", "own-4")
+    rec.save(tmp_path / "run")
+    assert Recommender.load(tmp_path / "run").find_label_issues().equals(rec.find_label_issues())
+
+
+def test_a_member_with_dims_of_its_own_serves_after_loading(made: Simulation, tmp_path: Path) -> None:
+    wide = Recommender(model="gmf", method="normal", dims=8)
+    rec = council(members=[wide, "ease"], member_seeds=1, folds=0, serve="council").fit(made.log())
+    rec.save(tmp_path / "run")
+    users = rec.user_ids_.take(np.arange(3))
+    assert Recommender.load(tmp_path / "run").recommend(users).equals(rec.recommend(users))
+
+
+def test_an_unnamed_member_cannot_serve(made: Simulation) -> None:
+    with pytest.raises(SettingError, match="register your own model"):
+        council(members=["mf", Own], member_seeds=1, folds=0, serve="council").fit(made.log())
+
+
+def test_a_member_fitted_elsewhere_is_refused(made: Simulation) -> None:
+    other = Recommender(model="mf", method="normal", epochs=1).fit(
+        {"user": ["a", "a", "b"], "item": ["x", "y", "x"]}
+    )
+    with pytest.raises(DataError, match="other users than those of the log"):
+        council(members=["mf", other]).fit(made.log())
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"members": ()}, "members"),
+        ({"members": ("gmff",)}, "did you mean 'gmf'"),
+        ({"model": "ease"}, "learns by gradients"),
+        ({"folds": 4000}, "100"),
+    ],
+)
+def test_what_makes_no_council_is_refused(made: Simulation, changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(AccordError, match=words):
+        council(**changed).fit(made.log())
+
+
+def test_members_are_typed_with_commas() -> None:
+    assert council(members="gmf,ease").settings.members == ("gmf", "ease")
+    assert council(members="gmf").settings.members == ("gmf",)
+
+
+def test_a_member_that_diverges_is_lost_and_the_others_go_on(made: Simulation) -> None:
+    bad = Recommender(model="gmf", method="normal", learning_rate=1.0, l2=1e9)
+
+    class Broken(Own):
+        def logits(self, users: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+            return super().logits(users, items) * torch.nan
+
+    rec = council(members=["mf", Broken, "ease"], member_seeds=1).fit(made.log())
+    assert rec.notes_["council"]["lost"] == 4
+    assert {row["model"] for row in rec.notes_["council"]["members"]} == {"mf", "ease"}
+    assert bad is not None
+    with pytest.raises(AccordError, match="diverged"):
+        council(members=[Broken], member_seeds=1).fit(made.log())
+
+
+def test_a_council_that_was_stopped_goes_on_where_it_was(made: Simulation, tmp_path: Path) -> None:
+    whole = council(epochs=6).fit(made.log())
+    path = tmp_path / "state"
+    checkpoint = Checkpoint(path, seconds=0)
+    phases: list[str] = []
+
+    def stop(now: Any) -> None:
+        phases.append(now.phase)
+        if now.phase.startswith("member 5 "):
+            checkpoint.stop = True
+
+    with pytest.raises(InterruptedRunError):
+        council(epochs=6).fit(made.log(), callback=stop, checkpoint=checkpoint)
+    shelf = making.shelf_of(path)
+    assert list(shelf.iterdir())
+    later: list[str] = []
+    again = council(epochs=6).fit(made.log(), callback=lambda now: later.append(now.phase), checkpoint=path)
+    assert not any(name.startswith(("member 1 ", "member 2 ")) for name in later)
+    assert (again.quality_ == whole.quality_).all()
+    for role, network in whole.networks_.items():
+        for name, tensor in network.state_dict().items():
+            assert torch.equal(tensor, again.networks_[role].state_dict()[name])
+    assert not shelf.exists()
+    assert not path.exists()
+
+
+def test_validation_clicks_are_judged_too(taught: Recommender) -> None:
+    held = taught.part_ == VALID
+    assert held.any()
+    assert ((taught.quality_[held] > 0) & (taught.quality_[held] < 1)).all()
