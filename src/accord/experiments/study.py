@@ -201,6 +201,11 @@ class Study:
     def _cache(self) -> Cache:
         return Cache()
 
+    @cached_property
+    def _lasting(self) -> dict[Any, Any]:
+        """Members of the last council: cells that differ in the student alone share them."""
+        return {}
+
     def run(
         self, jobs: Sequence[Job], callbacks: Sequence[Callback | None], keep: Keep, checkpoints: Checkpoints | None
     ) -> None:
@@ -218,6 +223,7 @@ class Study:
             callbacks=[asked[id(one)] if k == 0 else None for one, k in owners],
             fitted=fitted,
             checkpoint=None if self.timed else checkpoints,
+            cache=Cache(lasting=None if self.timed else self._lasting),
         )
 
     def validate(
@@ -245,6 +251,7 @@ class Study:
             failed=errors.__setitem__,
             checkpoint=checkpoints,
             judge=False,
+            cache=Cache(lasting=self._lasting),
         )
         for error in errors.values():
             if isinstance(error, DataError | SettingError):

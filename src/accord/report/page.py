@@ -41,9 +41,29 @@ def write_run_report(rec: Recommender, path: Path) -> None:
             np.asarray(issues["label_quality"]), np.asarray(issues["is_label_issue"]), "clicks", rec.threshold_
         ),
         worst=issues.slice(0, WORST).to_pylist(),
+        council=_council_rows(rec.notes_.get("council"), rec.metric),
         users=_most_noise(issues, "user"),
         items=_most_noise(issues, "item"),
     )
+
+
+def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str, Any]]:
+    """The members of a council by kind: how many, how good alone, what they count, and what they cost."""
+    rows = []
+    for kind in () if council is None else dict.fromkeys(row["model"] for row in council["members"]):
+        own = [row for row in council["members"] if row["model"] == kind]
+        alone = [row[metric] for row in own if metric in row and "fold" not in row]
+        rows.append(
+            {
+                "model": kind,
+                "members": len(own),
+                "alone": sum(alone) / len(alone) if alone else None,
+                "weight": council["weights"].get(kind, 0.0),
+                "quality": council["quality_weights"].get(kind),
+                "seconds": sum(row["seconds"] for row in own),
+            }
+        )
+    return rows
 
 
 def write_classifier_report(clf: Classifier, path: Path) -> None:
