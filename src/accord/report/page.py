@@ -152,7 +152,7 @@ def _constant_maps(found: dict[str, Any]) -> list[plots.Drawing]:
 
 def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
     """The page of a comparison."""
-    from accord.report.tables import comparison_rows, detection_rows
+    from accord.report.tables import comparison_rows, detection_rows, served_rows, what_intervals_mean
 
     _write(
         path,
@@ -160,6 +160,8 @@ def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
         title="Comparison of methods",
         summary=summary,
         table=comparison_rows(summary),
+        intervals=what_intervals_mean(summary),
+        served=served_rows(summary),
         detection=detection_rows(summary),
         plots=_panels(summary),
     )
