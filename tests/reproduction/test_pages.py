@@ -50,8 +50,9 @@ def row(method: str, value: float | None, model: str = "gmf", **more: Any) -> di
     return {"model": model, "method": method, "metrics": metrics} | done | more
 
 
-def with_p(p: float, **how: str) -> dict[str, Any]:
-    return {"against_normal": {"p": p / 2, "p_holm": p} | how}
+def with_p(p: float, **how: Any) -> dict[str, Any]:
+    numbers = {"difference": 0.0125, "low": 0.00125, "high": 0.5, "p": p / 2, "p_holm": p}
+    return {"against_normal": {"metric": "ndcg@20", "over": "seeds and users", **numbers} | how}
 
 
 def outcome_of(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -93,7 +94,7 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
         row("deca", 0.0925, **with_p(0.0123)),
         row("deca-p", None),
         row("normal", 0.2, "neumf"),
-        row("deca", 0.15, "neumf", **with_p(0.3, over="seeds")),
+        row("deca", 0.15, "neumf", **with_p(0.3, over="seeds", difference=-0.05, low=-0.2, high=0.1)),
         row("oracle", 0.1, "neumf", uses_knowledge=True, seeds=1),
     )
     found["rows"][1]["metrics"] |= {
@@ -108,16 +109,16 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
         ],
         ["", "popularity", "0.0500 ± 0.0050", "", "", "", "", "2"],
         ["gmf", "normal", "0.0800 ± 0.0080", "0.088", "0.5000 ± 0.0000", "", "", "2"],
-        ["gmf", "deca", "0.0925 ± 0.0092", "0.099", "", "+0.0125", "0.012 *", "2"],
+        ["gmf", "deca", "0.0925 ± 0.0092", "0.099", "", "+0.0125 [+0.0013, +0.5000]", "0.012 *", "2"],
         ["gmf", "deca-p", "not run", "0.100", "not run", "", "", "not run"],
         ["neumf", "normal", "0.2000 ± 0.0200", "0.101", "", "", "", "2"],
-        ["neumf", "deca", "0.1500 ± 0.0150", "0.113", "", "-0.0500", "0.300 ‡", "2"],
+        ["neumf", "deca", "0.1500 ± 0.0150", "0.113", "", "-0.0500 [-0.2000, +0.1000]", "0.300 ‡", "2"],
         ["neumf", "oracle †", "0.1000 ± 0.0100", "", "", "-0.1000", "", "1"],
     ]
     assert "| " + " | ".join(rows[3]) + " |" in page
     assert "Not complete: some rows have 1 of 2 seeds." in page
     text = "\n".join(page)
-    assert text.count("† knows clean labels") == text.count("‡ by Welch's t-test over the seeds") == 1
+    assert text.count("† knows clean labels") == text.count("or, marked ‡, over seeds alone") == 1
     assert (tmp_path / "1-table-fair-fair.csv").is_file()
 
 

@@ -13,7 +13,7 @@ from accord.errors import DataError, SettingError
 LEVEL = 0.95
 OVER_SEEDS = "seeds"
 """What an interval is over where nothing is at hand of each user."""
-REMOVED, WEIGHT = 0.6, 6.0
+REMOVED, WEIGHT = 0.7, 10.0
 """Both are chosen by simulated coverage, `benchmarks/coverage.py`: how much of the chance that seeds and users both
 count is taken off, and how much more than its size the part of the seeds counts in the degrees of freedom."""
 
@@ -60,7 +60,7 @@ def difference(
     >>> better = normal + rng.normal(0.02, 0.1, (5, 400))
     >>> found = difference(better, normal)
     >>> f"{found.difference:+.3f} [{found.low:+.3f}, {found.high:+.3f}] over {found.over}"
-    '+0.020 [+0.013, +0.027] over seeds and users'
+    '+0.020 [+0.014, +0.026] over seeds and users'
     >>> difference(better[0], normal[0], units="images").over
     'images'
     """
