@@ -22,6 +22,7 @@ from accord.report.tables import (
     detection_rows,
     served_rows,
     what_intervals_mean,
+    what_served_means,
 )
 
 
@@ -39,7 +40,7 @@ def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> N
     for rows in (served_rows(summary), detection_rows(summary)):
         if rows:
             ui.table(rows)
-    for words in [what_intervals_mean(summary), *study.remarks(summary)]:
+    for words in [what_intervals_mean(summary), what_served_means(summary), *study.remarks(summary)]:
         if words:
             ui.say(words)
     ui.say(f"Selection: {summary['selection']}")
@@ -63,7 +64,8 @@ def _compared(study: Study, out: Path) -> dict[str, Any]:
 def _write_comparison(summary: dict[str, Any], out: Path) -> None:
     tables = [comparison_rows(summary, bold=("**", "**")), served_rows(summary), detection_rows(summary)]
     markdown = "\n".join(as_markdown(rows) for rows in tables if rows)
-    markdown += f"\n{what_intervals_mean(summary)}\n" if what_intervals_mean(summary) else ""
+    said = (what_intervals_mean(summary), what_served_means(summary))
+    markdown += "".join(f"\n{words}\n" for words in said if words)
     write_whole(out / "compare.md", markdown)
     write_whole(out / "compare.csv", as_csv(summary))
     write_comparison_plot(summary, out / "compare.svg")

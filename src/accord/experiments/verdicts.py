@@ -10,6 +10,7 @@ import numpy as np
 
 from accord.evaluation.significance import OVER_SEEDS, Difference, difference, holm_by_family, over_seeds
 from accord.experiments.cells import CellStore
+from accord.methods import METHODS
 from accord.tasks.base import Cell
 
 _Rows = dict[tuple[str, str], dict[str, Any]]
@@ -92,8 +93,12 @@ def _alike(row: dict[str, Any], earlier: dict[str, Any] | None) -> bool:
 def add_served(summary: dict[str, Any], valid: str, test: str) -> None:
     """The row that noisy validation chooses, of each model and of all, with what the clean test says of it.
 
-    Rows that use knowledge no method has are not to be served, and rows that lack a seed are not compared.
+    Rows that use knowledge no method has are not to be served, and rows that lack a seed are not compared. Rows
+    whose validation is of one network, though several are served, say so.
     """
+    for row in summary["rows"]:
+        if row["method"] in METHODS and not METHODS.find(row["method"]).validates_served:
+            row["validates_part"] = True
     ready = [
         row
         for row in summary["rows"]

@@ -202,6 +202,8 @@ class Method:
     """Whether it receives some clean labels; tables mark its rows."""
     needs_model: ClassVar[bool] = True
     """Whether it trains a model that was chosen."""
+    validates_served: ClassVar[bool] = True
+    """Whether noisy validation measures what is served, not single networks of it; tables say where it does not."""
     compilable: ClassVar[bool] = True
     """Whether its networks may be fused by torch.compile."""
 

@@ -104,8 +104,21 @@ def served_rows(summary: dict[str, Any]) -> list[list[str]]:
     rows = [["best served, by validation", "row", *names]]
     for one in found:
         means = (f"{one['metrics'][name]['mean']:.4f}" if name in one["metrics"] else "" for name in names)
-        rows.append([one["of"], f"{one['model']} {one['method']}".strip(), *means])
+        rows.append([one["of"], one["method"] if one["model"] == one["of"] else row_of(one), *means])
     return rows
+
+
+def row_of(one: dict[str, Any]) -> str:
+    return f"{one['model']} {one['method']}".strip()
+
+
+def what_served_means(summary: dict[str, Any]) -> str:
+    """A sentence on rows that validation cannot judge as they are served; nothing where there are none."""
+    names = list(dict.fromkeys(row["method"] for row in summary["rows"] if row.get("validates_part")))
+    if not names or not summary.get("served"):
+        return ""
+    which = " and ".join(names)
+    return f"Validation judges single networks of {which}, not their mean: it chooses such a row too seldom."
 
 
 def detection_rows(summary: dict[str, Any]) -> list[list[str]]:

@@ -106,13 +106,14 @@ def reproduce(
 
 def judged(declared: Declared, out: Path) -> dict[str, Any]:
     """The outcome with the verdicts as they are made now, of the cells that are there; nothing is trained."""
-    outcome = _earlier_outcome(declared, out)
+    before = read_json(out / OUTCOME)
+    outcome = _earlier_outcome(declared, out) | {k: before[k] for k in ("accord",) if k in before}
     for part in declared.parts:
         summary = outcome["parts"].get(part.name, {})
         if "rows" in summary:
             add_served(summary, f"valid {part.task.metric}", part.metric)
             add_verdicts(summary, part.tested, StudyCells(out / part.folder), _earlier(declared, part, out))
-    if outcome != read_json(out / OUTCOME):
+    if outcome != before:
         write_json(out / OUTCOME, outcome)
     return outcome
 

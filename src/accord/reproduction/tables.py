@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from accord.files import whole_file
-from accord.report.tables import SEEDS_MARK, as_markdown, served_rows, shown_gain, shown_p, what_intervals_mean
+from accord.report.tables import (
+    SEEDS_MARK,
+    as_markdown,
+    served_rows,
+    shown_gain,
+    shown_p,
+    what_intervals_mean,
+    what_served_means,
+)
 from accord.reproduction.paper_numbers import paper_value
 from accord.reproduction.parts import Part, View
 
@@ -29,18 +37,19 @@ def draw_table(view: View, parts: list[Part], outcome: dict[str, Any], out: Path
         lines += _served(summary)
         lines += _way_to_oracle(view, summary)
         names += [row[1] for row in rows]
-        said |= dict.fromkeys([what_intervals_mean(summary)])
-    return [*lines, *(line for words in said if words for line in ("", words)), *what_marks_mean(names)]
+        said |= dict.fromkeys([what_intervals_mean(summary), what_served_means(summary)])
+    return [*lines, *(line for words in said if words for line in (words, "")), *what_marks_mean(names)]
 
 
 def _served(summary: dict[str, Any]) -> list[str]:
     """Which row validation chooses, in a sentence for each model and for all."""
-    head, *rows = served_rows(summary) or [[]]
-    lines = list[str]()
+    if not served_rows(summary):
+        return []
+    (head, *rows), lines = served_rows(summary), list[str]()
     for of, row, *values in rows:
         means = ", ".join(f"{name} {value}" for name, value in zip(head[2:], values, strict=True) if value)
         lines.append(f"- {of}: **{row}** ({means})")
-    return ["", "Best served row, chosen by validation alone:", "", *lines] if lines else []
+    return ["Best served row, chosen by validation alone:", "", *lines, ""]
 
 
 def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]:
@@ -99,7 +108,7 @@ def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
         }
         words = ", ".join(f"{method} {share:+.0%}" for method, share in way.items())
         lines.append(f"- {model}: normal {low:.4f}, oracle {high:.4f}; of the way: {words}.")
-    return ["", "Share of the way from normal to oracle:", "", *lines] if lines else []
+    return ["Share of the way from normal to oracle:", "", *lines, ""] if lines else []
 
 
 def named(row: dict[str, Any]) -> str:
