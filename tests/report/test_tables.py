@@ -32,6 +32,7 @@ from accord.report.tables import (
     shown_gain,
     shown_p,
     what_intervals_mean,
+    what_served_means,
 )
 from accord.tasks.clicks import ClickTask
 
@@ -383,11 +384,27 @@ def test_validation_names_the_row_to_serve_and_the_test_does_not() -> None:
         judged("deca", None, 0.7, "mf"),
     ]
     head = ["best served, by validation", "row", "valid ndcg@20", "ndcg@20"]
-    of_models = [["gmf", "gmf deca", "0.2000", "0.5000"], ["mf", "mf normal", "0.1500", ""]]
+    of_models = [["gmf", "deca", "0.2000", "0.5000"], ["mf", "normal", "0.1500", ""]]
     assert served(*rows) == [head, *of_models, ["all", "popularity", "0.3000", "0.1000"]]
     assert served(*rows[1:3], models=("gmf",)) == [head, of_models[0]]  # one model: all is the same
+    best_of_all = [
+        ["gmf", "deca", "0.2000", "0.5000"],
+        ["mf", "normal", "0.1500", ""],
+        ["all", "gmf deca", "0.2000", "0.5000"],
+    ]
+    assert served(*rows[1:]) == [head, *best_of_all]
     assert served(judged("normal", None, 0.5)) == []
     assert served(rows[0], rows[4], models=("gmf",)) == [head, ["all", "popularity", "0.3000", "0.1000"]]
+
+
+def test_a_row_whose_validation_is_of_a_part_of_it_says_so() -> None:
+    summary = table_of(judged("normal", 0.5, 0.5), judged("ensemble", 0.1, 0.5)) | {"seeds": 2}
+    assert what_served_means(summary) == ""
+    add_served(summary, "valid ndcg@20", "ndcg@20")
+    assert [row.get("validates_part", False) for row in summary["rows"]] == [False, True]
+    assert what_served_means(summary).startswith("Validation judges single networks of ensemble,")
+    del summary["served"]  # nothing was held out
+    assert what_served_means(summary) == ""
 
 
 # -- cells ------------------------------------------------------------------------------------------------
