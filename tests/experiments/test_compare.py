@@ -127,12 +127,12 @@ def test_tables() -> None:
     rows = comparison_rows(summary, bold=("**", "**"))
     assert rows[1] == ["normal", "**0.2000±0.0100**", "1.2"]
     assert as_markdown(rows).splitlines()[1] == "| --- | --- | --- |"
-    assert as_csv(summary).splitlines()[1] == ",normal,0.200000,0.010000,,1.250"
+    assert as_csv(summary).splitlines()[1] == ",normal,0.200000,0.010000,,,,,,,1.250"
     assert detection_rows(summary)[-1] == ["item popularity", "0.500"]
     assert detection_rows({"rows": []}) == []
 
 
-def test_p_values_stay_where_rows_have_not_changed(made: Simulation, tmp_path: Path) -> None:
+def test_intervals_stay_where_rows_have_not_changed(made: Simulation, tmp_path: Path) -> None:
     """Though the metrics of each user are gone; the correction is that of the table as it is now."""
     task = ClickTask(made.log(), [made.truth()])
     study = Study(task, ["normal", "wbpr", "deca"], ["gmf"], seeds=2, settings=QUICK)
@@ -149,6 +149,11 @@ def test_p_values_stay_where_rows_have_not_changed(made: Simulation, tmp_path: P
     assert {row["method"]: row.get("against_normal") for row in rows} == before
     fewer = compare(replace(study, methods=["normal", "deca"]), tmp_path)["rows"][1]["against_normal"]
     assert fewer == before["deca"] | {"p_holm": pytest.approx(before["deca"]["p"])}
+    kept = json.loads((tmp_path / "compare.json").read_text())
+    for row in kept["rows"][1:]:  # as an older version wrote it: of no known kind, so it does not stay
+        row["against_normal"] = {"metric": "ndcg@20", "p": 0.5, "p_holm": 0.5}
+    (tmp_path / "compare.json").write_text(json.dumps(kept))
+    assert compare(study, tmp_path)["rows"][1]["against_normal"]["over"] == "seeds"
     cell = tmp_path / "cells" / "gmf-normal-seed0.json"
     changed = json.loads(cell.read_text())
     changed["metrics"]["ndcg@20"] += 1e-9

@@ -95,11 +95,18 @@ def test_comparison_report(tmp_path: Path) -> None:
     assert "0.1000±0.0100" in words
     assert "item popularity" in words
     assert "Welch" not in "".join(words)
-    summary["rows"][1]["against_normal"] = {"metric": "ndcg@20", "p": 0.01, "p_holm": 0.02, "over": "seeds"}
+    assert "Which one to serve" not in words
+    numbers = {"difference": 0.05, "low": 0.01, "high": 0.09, "p": 0.01, "p_holm": 0.02}
+    summary["rows"][1]["against_normal"] = {"metric": "ndcg@20", "over": "seeds", **numbers}
+    chosen = {"valid ndcg@20": {"mean": 0.25, "std": 0.0}, "ndcg@20": {"mean": 0.75, "std": 0.0}}
+    summary["served"] = [{"of": "gmf", "model": "gmf", "method": "deca-p", "metrics": chosen}]
     write_comparison_report(summary, tmp_path / "report.html")
     words = parsed(tmp_path / "report.html").words
     assert "0.020 ‡" in words
-    assert "‡, Welch's t-test over seeds" in "".join(words)
+    assert "+0.0500 [+0.0100, +0.0900]" in words
+    assert "p over seeds alone" in "".join(words)
+    served = words.split("Which one to serve")[1]
+    assert served.index("deca-p") < served.index("0.2500") < served.index("0.7500")
 
 
 @pytest.mark.parametrize("images", [True, False])

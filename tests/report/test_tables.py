@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from accord.evaluation.significance import over_seeds, paired_bootstrap
+from accord.evaluation import difference
+from accord.evaluation.significance import over_seeds
 from accord.experiments.budget import Budget
 from accord.experiments.compare import run_cells, summarise, write_summary
 from accord.experiments.study import Cell, Job, Study
+from accord.experiments.verdicts import add_served
 from accord.report.tables import (
     as_csv,
     as_markdown,
@@ -26,7 +28,11 @@ from accord.report.tables import (
     is_over_seeds,
     labels,
     metric_names,
+    served_rows,
+    shown_gain,
     shown_p,
+    what_intervals_mean,
+    what_served_means,
 )
 from accord.tasks.clicks import ClickTask
 
@@ -34,8 +40,13 @@ from accord.tasks.clicks import ClickTask
 def row(method: str, model: str = "gmf", p: float | None = None, over: str = "", **means: Any) -> dict[str, Any]:
     """A row with means of metrics; `ndcg_20` stands for ndcg@20."""
     metrics = {name.replace("_", "@"): {"mean": mean, "std": mean / 10} for name, mean in means.items()}
-    tested = {} if p is None else {"against_normal": {"p": p / 2, "p_holm": p} | ({"over": over} if over else {})}
+    tested = {} if p is None else {"against_normal": against(p, over or "seeds and users")}
     return {"model": model, "method": method, "metrics": metrics, "seeds": 3, "seconds": 12.34} | tested
+
+
+def against(p: float, over: str = "seeds and users") -> dict[str, Any]:
+    numbers = {"difference": 0.0125, "low": -0.00004, "high": 0.02504, "p": p / 2, "p_holm": p}
+    return {"metric": "ndcg@20", "over": over} | numbers
 
 
 def oracle(model: str = "gmf", **means: float) -> dict[str, Any]:
@@ -93,10 +104,10 @@ def test_rows_by_hand() -> None:
         models=("gmf", "mf"),
     )
     assert comparison_rows(table) == [
-        ["method", "ndcg@20", "valid", "p", "train s"],
-        ["gmf normal", "0.1235±0.0123", "0.5000±0.0500", "", "12.3"],
-        ["gmf deca", "0.2000±0.0200", "", "0.012", "12.3"],
-        ["gmf deca-p", "", "", "", "not run"],
+        ["method", "ndcg@20", "valid", "ndcg@20 against normal", "p", "train s"],
+        ["gmf normal", "0.1235±0.0123", "0.5000±0.0500", "", "", "12.3"],
+        ["gmf deca", "0.2000±0.0200", "", "+0.0125 [-0.0000, +0.0250]", "0.012", "12.3"],
+        ["gmf deca-p", "", "", "", "", "not run"],
     ]
     untested = table_of(row("normal", a=0.5) | {"seconds": 1.0})
     assert comparison_rows(untested, ("<b>", "</b>")) == [
@@ -132,6 +143,26 @@ def test_a_star_stands_for_less_than_one_in_twenty(p: float | None, over: str, s
     assert is_over_seeds(one) == bool(over)
 
 
+def test_what_the_intervals_are_over_is_said_below_a_table() -> None:
+    """Of each kind in the table, and that these are corrected apart; older tables have none."""
+    both, seeds, alone = (row("deca", p=0.5, over=over) for over in ("seeds and examples", "seeds", "examples"))
+    head = "Against normal: the difference, its 95 % interval and p over "
+    missing = "over seeds alone, as values of each user or example are not at hand"
+    joint = "seeds and examples"
+    assert what_intervals_mean(table_of(row("normal"), both)) == f"{head}{joint}; p Holm-corrected."
+    mixed = f"{head}{joint} or, marked ‡, {missing}; p Holm-corrected, for each of these apart."
+    assert what_intervals_mean(table_of(both, seeds)) == what_intervals_mean(table_of(seeds, both)) == mixed
+    assert what_intervals_mean(table_of(seeds)) == f"{head[:-5]}{missing}; p Holm-corrected."
+    one_seed = f"{head}examples alone, as there is one seed; p Holm-corrected."
+    assert what_intervals_mean(table_of(alone)) == one_seed
+    older = {"against_normal": {"p": 0.1, "p_holm": 0.1}}
+    assert what_intervals_mean(table_of(row("normal"), row("deca") | older)) == ""
+    assert shown_gain(row("deca") | older) == shown_gain(row("normal")) == ""
+    several = table_of(row("popularity", "", p=0.5), row("deca", p=0.5), models=("mf", "gmf"))
+    assert what_intervals_mean(several).endswith(" A row of no model is compared with normal of mf.")
+    assert "no model" not in what_intervals_mean(table_of(*several["rows"]))
+
+
 def test_noise_found_by_kind() -> None:
     table = table_of(
         row("normal") | {"auc_by_kind": {"all": 0.71, "slip": 0.8125}},
@@ -154,11 +185,12 @@ def test_markdown() -> None:
 
 def test_csv() -> None:
     table = table_of(row("normal", a=0.5), row("deca", a=0.25, b=1.0, p=0.125), row("t-ce"))
+    tests = "difference,low,high,over,p,p_holm"
     assert as_csv(table).splitlines() == [
-        "model,method,a mean,a std,b mean,b std,p_holm,train_seconds",
-        "gmf,normal,0.500000,0.050000,,,,12.340",
-        "gmf,deca,0.250000,0.025000,1.000000,0.100000,0.125,12.340",
-        "gmf,t-ce,,,,,,",
+        f"model,method,a mean,a std,b mean,b std,{tests},train_seconds",
+        "gmf,normal,0.500000,0.050000,,,,,,,,,12.340",
+        "gmf,deca,0.250000,0.025000,1.000000,0.100000,0.0125,-4e-05,0.02504,seeds and users,0.0625,0.125,12.340",
+        "gmf,t-ce,,,,,,,,,,,",
     ]
 
 
@@ -264,12 +296,14 @@ def test_rows_are_tested_against_normal_user_by_user_and_corrected_together(
 ) -> None:
     asked = study(methods=["normal", "deca", "wbpr", "t-ce"])
     normal, deca, wbpr, t_ce = write_summary(asked, tmp_path, cells_of("normal", "deca", "wbpr"))["rows"]
-    exact = [paired_bootstrap(users[m], users["normal"]) for m in ("deca", "wbpr")]
-    assert exact[0] != exact[1]
-    low, high = sorted(exact)
+    exact = [difference(users[m], users["normal"]) for m in ("deca", "wbpr")]
+    low, high = sorted(one.p for one in exact)
+    assert low < high
     holms = {low: min(1, 2 * low), high: max(min(1, 2 * low), high)}
-    for one, p in zip((deca, wbpr), exact, strict=True):
-        assert one["against_normal"] == {"metric": "ndcg@20", "p": p, "p_holm": pytest.approx(holms[p])}
+    for one, found in zip((deca, wbpr), exact, strict=True):
+        corrected = pytest.approx(holms[found.p])
+        assert one["against_normal"] == {"metric": "ndcg@20", **found._asdict(), "p_holm": corrected}
+        assert one["against_normal"]["over"] == "seeds and users"
     assert "against_normal" not in normal
     assert "against_normal" not in t_ce
     on_disk = json.loads((tmp_path / "compare.json").read_text())
@@ -297,19 +331,80 @@ def test_metrics_of_other_users_are_not_compared(users: dict[str, np.ndarray], t
     assert "against_normal" in wbpr
 
 
+def test_one_seed_is_compared_over_users_alone(users: dict[str, np.ndarray], tmp_path: Path) -> None:
+    cells = [one for one in cells_of("normal", "deca") if one["seed"] == 0]
+    _, deca = write_summary(study(methods=["normal", "deca"], seeds=1), tmp_path, cells)["rows"]
+    found = difference(users["deca"][0], users["normal"][0])
+    assert {name: deca["against_normal"][name] for name in found._fields} == found._asdict()
+    assert deca["against_normal"]["over"] == "users"
+
+
 def test_without_metrics_of_users_it_is_tested_over_seeds(users: dict[str, np.ndarray], tmp_path: Path) -> None:
     """Of the row whose own are gone alone; and where neither varies, not at all."""
     (tmp_path / "cells" / "gmf-deca-seed1.parquet").unlink()
     cells = [*cells_of("normal", "wbpr"), result("deca", 0), result("deca", 1)]
     _, deca, wbpr = write_summary(study(methods=["normal", "deca", "wbpr"]), tmp_path, cells)["rows"]
     std = float(np.sqrt(0.125))
-    p = over_seeds({"mean": 0.75, "std": std}, {"mean": 0.5, "std": std}, 2)
-    assert deca["against_normal"]["p"] == pytest.approx(p)
+    found = over_seeds({"mean": 0.75, "std": std}, {"mean": 0.5, "std": std}, 2)
+    assert found is not None
+    for name, value in found._asdict().items():
+        assert deca["against_normal"][name] == (value if name == "over" else pytest.approx(value))
     assert is_over_seeds(deca)
     assert not is_over_seeds(wbpr)
+    for one in (deca, wbpr):  # two families of one
+        assert one["against_normal"]["p_holm"] == pytest.approx(one["against_normal"]["p"])
     same = [result("normal", 0) | {"method": m, "seed": s} for m in ("normal", "deca") for s in range(2)]
     (tmp_path / "compare.json").unlink()
     assert "against_normal" not in write_summary(study(methods=["normal", "deca"]), tmp_path, same)["rows"][1]
+
+
+# -- which row to serve -----------------------------------------------------------------------------------
+
+
+def judged(method: str, valid: float | None, test: float | None, model: str = "gmf", **more: Any) -> dict[str, Any]:
+    values = {"valid ndcg@20": valid, "ndcg@20": test}
+    metrics = {name: {"mean": value, "std": 0.0} for name, value in values.items() if value is not None}
+    return {"model": model, "method": method, "metrics": metrics, "seeds": 2, "uses_knowledge": False} | more
+
+
+def served(*rows: dict[str, Any], models: tuple[str, ...] = ("gmf", "mf")) -> list[list[str]]:
+    summary = table_of(*rows, models=models) | {"seeds": 2}
+    add_served(summary, "valid ndcg@20", "ndcg@20")
+    return served_rows(summary)
+
+
+def test_validation_names_the_row_to_serve_and_the_test_does_not() -> None:
+    rows = [
+        judged("popularity", 0.3, 0.1, ""),
+        judged("normal", 0.1, 0.9),
+        judged("deca", 0.2, 0.5),
+        judged("deca-p", 0.95, 0.4, seeds=1),  # not complete
+        judged("oracle", 0.9, 0.95, uses_knowledge=True),
+        judged("normal", 0.15, None, "mf"),
+        judged("deca", None, 0.7, "mf"),
+    ]
+    head = ["best served, by validation", "row", "valid ndcg@20", "ndcg@20"]
+    of_models = [["gmf", "deca", "0.2000", "0.5000"], ["mf", "normal", "0.1500", ""]]
+    assert served(*rows) == [head, *of_models, ["all", "popularity", "0.3000", "0.1000"]]
+    assert served(*rows[1:3], models=("gmf",)) == [head, of_models[0]]  # one model: all is the same
+    best_of_all = [
+        ["gmf", "deca", "0.2000", "0.5000"],
+        ["mf", "normal", "0.1500", ""],
+        ["all", "gmf deca", "0.2000", "0.5000"],
+    ]
+    assert served(*rows[1:]) == [head, *best_of_all]
+    assert served(judged("normal", None, 0.5)) == []
+    assert served(rows[0], rows[4], models=("gmf",)) == [head, ["all", "popularity", "0.3000", "0.1000"]]
+
+
+def test_a_row_whose_validation_is_of_a_part_of_it_says_so() -> None:
+    summary = table_of(judged("normal", 0.5, 0.5), judged("ensemble", 0.1, 0.5)) | {"seeds": 2}
+    assert what_served_means(summary) == ""
+    add_served(summary, "valid ndcg@20", "ndcg@20")
+    assert [row.get("validates_part", False) for row in summary["rows"]] == [False, True]
+    assert what_served_means(summary).startswith("Validation judges single networks of ensemble,")
+    del summary["served"]  # nothing was held out
+    assert what_served_means(summary) == ""
 
 
 # -- cells ------------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_marks_and_counts(folder: Path) -> None:
     )
     assert "deca-p ahead of normal in 1 of 2 cells, beyond chance in 0; behind in 1, beyond chance in 1." in text
     assert "oracle † |" in text
-    assert text.count("‡ by Welch's t-test over the seeds") == 1
+    assert text.count("‡ over seeds alone, by Welch's t-test") == 1
     assert "popularity" not in text
     assert table["[recommend-adressa](recommend-adressa/README.md)"][1:] == [
         "36",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from accord.evaluation import difference
 from accord.reproduction import figures, overview
 from accord.reproduction.overview import write_overview
 from accord.reproduction.page import write_results
 from accord.reproduction.parts import Declared, Part, View
+from accord.reproduction.running import judged
 from accord.tasks.clicks import ClickTask
 
 Drawn = dict[str, list[tuple[Any, ...]]]
@@ -50,8 +53,9 @@ def row(method: str, value: float | None, model: str = "gmf", **more: Any) -> di
     return {"model": model, "method": method, "metrics": metrics} | done | more
 
 
-def with_p(p: float, **how: str) -> dict[str, Any]:
-    return {"against_normal": {"p": p / 2, "p_holm": p} | how}
+def with_p(p: float, **how: Any) -> dict[str, Any]:
+    numbers = {"difference": 0.0125, "low": 0.00125, "high": 0.5, "p": p / 2, "p_holm": p}
+    return {"against_normal": {"metric": "ndcg@20", "over": "seeds and users", **numbers} | how}
 
 
 def outcome_of(*rows: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -93,7 +97,7 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
         row("deca", 0.0925, **with_p(0.0123)),
         row("deca-p", None),
         row("normal", 0.2, "neumf"),
-        row("deca", 0.15, "neumf", **with_p(0.3, over="seeds")),
+        row("deca", 0.15, "neumf", **with_p(0.3, over="seeds", difference=-0.05, low=-0.2, high=0.1)),
         row("oracle", 0.1, "neumf", uses_knowledge=True, seeds=1),
     )
     found["rows"][1]["metrics"] |= {
@@ -108,16 +112,16 @@ def test_the_table_by_hand(tmp_path: Path) -> None:
         ],
         ["", "popularity", "0.0500 ± 0.0050", "", "", "", "", "2"],
         ["gmf", "normal", "0.0800 ± 0.0080", "0.088", "0.5000 ± 0.0000", "", "", "2"],
-        ["gmf", "deca", "0.0925 ± 0.0092", "0.099", "", "+0.0125", "0.012 *", "2"],
+        ["gmf", "deca", "0.0925 ± 0.0092", "0.099", "", "+0.0125 [+0.0013, +0.5000]", "0.012 *", "2"],
         ["gmf", "deca-p", "not run", "0.100", "not run", "", "", "not run"],
         ["neumf", "normal", "0.2000 ± 0.0200", "0.101", "", "", "", "2"],
-        ["neumf", "deca", "0.1500 ± 0.0150", "0.113", "", "-0.0500", "0.300 ‡", "2"],
+        ["neumf", "deca", "0.1500 ± 0.0150", "0.113", "", "-0.0500 [-0.2000, +0.1000]", "0.300 ‡", "2"],
         ["neumf", "oracle †", "0.1000 ± 0.0100", "", "", "-0.1000", "", "1"],
     ]
     assert "| " + " | ".join(rows[3]) + " |" in page
     assert "Not complete: some rows have 1 of 2 seeds." in page
     text = "\n".join(page)
-    assert text.count("† knows clean labels") == text.count("‡ by Welch's t-test over the seeds") == 1
+    assert text.count("† knows clean labels") == text.count("or, marked ‡, over seeds alone") == 1
     assert (tmp_path / "1-table-fair-fair.csv").is_file()
 
 
@@ -178,6 +182,62 @@ def test_what_was_run_and_where(tmp_path: Path) -> None:
     assert "### two words" in page
     assert f"To be run again; since then: {'; '.join(ClickTask.rules)}." in page
     assert sorted(path.name for path in tmp_path.glob("*.csv")) == ["1-table-fair.csv", "1-table-two-words.csv"]
+
+
+def put_values(out: Path, part: Part, method: str, values: np.ndarray) -> None:
+    (out / part.folder / "cells").mkdir(parents=True, exist_ok=True)
+    for seed, own in enumerate(values):
+        path = out / part.folder / "cells" / f"gmf-{method}-seed{seed}.parquet"
+        parquet.write_table(pa.table({part.tested.column: own}), path)
+
+
+@pytest.mark.parametrize(
+    ("part", "units"),
+    [(MODCLOTH, "users"), (Part("noise-40", "cifar10", ("normal", "deca"), level=0.4), "examples")],
+)
+def test_what_is_there_is_judged_anew_without_data(part: Part, units: str, tmp_path: Path) -> None:
+    """Over seeds and users where their values are there, over seeds where they are not; older p-values go."""
+    rng = np.random.default_rng(0)
+    base, gain = rng.random((2, 2, 30))
+    put_values(tmp_path, part, "normal", base)
+    put_values(tmp_path, part, "deca", base + gain)
+    old = {"against_normal": {"metric": "ndcg@20", "p": 0.5, "p_holm": 0.5}}
+    rows = [row("normal", 0.1), row("deca", 0.2, **old), row("t-ce", 0.3, **old), row("wbpr", None)]
+    rows += [row("oracle", 0.4, **old) | {"seeds": 1}]
+    for one in rows:
+        values = one["metrics"].pop("ndcg@20", None)
+        one["metrics"] |= {} if values is None else {part.metric: values, f"valid {part.metric}": values}
+    outcome = {"study": "made", "title": "Made", "accord": "0.1.0", "parts": {part.name: outcome_of(*rows)}}
+    (tmp_path / "study.json").write_text(json.dumps(outcome))
+    declared = Declared("made", "Made", (part, Part("left", "modcloth", ())), ())
+    normal, deca, t_ce, wbpr, oracle = judged(declared, tmp_path)["parts"][part.name]["rows"]
+    found = difference(base + gain, base, units=units)
+    assert deca["against_normal"] == {"metric": part.metric, **found._asdict(), "p_holm": pytest.approx(found.p)}
+    assert t_ce["against_normal"]["over"] == "seeds"
+    assert t_ce["against_normal"]["difference"] == pytest.approx(0.2)
+    assert not any("against_normal" in one for one in (normal, wbpr, oracle))
+    written = json.loads((tmp_path / "study.json").read_text())
+    assert written["accord"] == "0.1.0"
+    assert written["parts"][part.name]["served"][0]["method"] == "t-ce"
+    (tmp_path / "study.json").chmod(0o444)
+    stamp = (tmp_path / "study.json").stat()
+    assert judged(declared, tmp_path) == written
+    assert (tmp_path / "study.json").stat() == stamp  # nothing changed, nothing written
+    shutil.rmtree(tmp_path / part.folder)  # intervals over seeds and users stay where rows do
+    assert judged(declared, tmp_path) == written
+
+
+def test_a_page_names_the_rows_that_validation_serves(tmp_path: Path) -> None:
+    one = {"ndcg@20": {"mean": 0.25, "std": 0.0}, "valid ndcg@20": {"mean": 0.5, "std": 0.0}}
+    found = outcome_of(row("normal", 0.25), row("ensemble", 0.25, validates_part=True), row("normal", 0.25, "mf"))
+    chosen = {"gmf": ("gmf", "ensemble"), "mf": ("mf", "normal"), "all": ("gmf", "ensemble")}
+    found["served"] = [{"of": of, "model": m, "method": n, "metrics": one} for of, (m, n) in chosen.items()]
+    page, _ = page_of(tmp_path, found, View("table", "All"))
+    at = page.index("Best served row, chosen by validation alone:")
+    numbers = "(ndcg@20 0.2500, valid ndcg@20 0.5000)"
+    rows = [f"- gmf: **ensemble** {numbers}", f"- mf: **normal** {numbers}", f"- all: **gmf ensemble** {numbers}"]
+    assert page[at + 2 : at + 5] == rows
+    assert sum("single networks of ensemble, not their mean" in line for line in page) == 1
 
 
 # -- figures ----------------------------------------------------------------------------------------------

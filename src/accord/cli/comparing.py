@@ -15,7 +15,15 @@ from accord.experiments.study import CELLS, Study
 from accord.experiments.tuning import TUNE
 from accord.files import write_whole
 from accord.report import write_comparison_plot, write_comparison_report
-from accord.report.tables import as_csv, as_markdown, comparison_rows, detection_rows
+from accord.report.tables import (
+    as_csv,
+    as_markdown,
+    comparison_rows,
+    detection_rows,
+    served_rows,
+    what_intervals_mean,
+    what_served_means,
+)
 
 
 def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> None:
@@ -29,10 +37,12 @@ def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> N
         summary = _compared(study, out)
     _write_comparison(summary, out)
     ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {study.seeds} seeds, mean ± std")
-    if detection_rows(summary):
-        ui.table(detection_rows(summary))
-    for words in study.remarks(summary):
-        ui.say(words)
+    for rows in (served_rows(summary), detection_rows(summary)):
+        if rows:
+            ui.table(rows)
+    for words in [what_intervals_mean(summary), what_served_means(summary), *study.remarks(summary)]:
+        if words:
+            ui.say(words)
     ui.say(f"Selection: {summary['selection']}")
     ui.say(f"Report: {out / REPORT}")
 
@@ -52,8 +62,10 @@ def _compared(study: Study, out: Path) -> dict[str, Any]:
 
 
 def _write_comparison(summary: dict[str, Any], out: Path) -> None:
-    tables = [comparison_rows(summary, bold=("**", "**")), detection_rows(summary)]
+    tables = [comparison_rows(summary, bold=("**", "**")), served_rows(summary), detection_rows(summary)]
     markdown = "\n".join(as_markdown(rows) for rows in tables if rows)
+    said = (what_intervals_mean(summary), what_served_means(summary))
+    markdown += "".join(f"\n{words}\n" for words in said if words)
     write_whole(out / "compare.md", markdown)
     write_whole(out / "compare.csv", as_csv(summary))
     write_comparison_plot(summary, out / "compare.svg")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from accord.cli import ui
 from accord.cli.searching import show_search, trial_callback
 from accord.errors import DataError
-from accord.estimators.run_folder import read_json
 from accord.experiments.tuning import SearchProgress
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def run_reproduce(
     show: bool,
 ) -> None:
     from accord.reproduction.page import write_results
-    from accord.reproduction.running import OUTCOME, has_cells, refuse_other_study, reproduce
+    from accord.reproduction.running import OUTCOME, has_cells, judged, refuse_other_study, reproduce
     from accord.reproduction.studies import find_study
 
     declared = find_study(name).with_trials(trials)
@@ -58,7 +57,7 @@ def run_reproduce(
         raise DataError(f"There is nothing of study '{name}' in '{out}' to show; run it without --show.")
     if show and (out / OUTCOME).is_file():
         refuse_other_study(declared, out)
-        outcome = read_json(out / OUTCOME)
+        outcome = judged(declared, out)
     else:
         with ui.bar() as progress:
             outcome = reproduce(

@@ -155,10 +155,10 @@ class Trainings:
 def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
     """The first row is the header; the first column is text and the rest are numbers.
 
-    Where the screen is too narrow, means and deviations stand one below the other.
+    Where the screen is too narrow, means and deviations or intervals stand one below the other.
     """
     if sum(max(len(cell) + 2 for cell in column) for column in zip(*rows, strict=True)) > out.width:
-        rows = [[cell.replace("±", "\n±") for cell in row] for row in rows]
+        rows = [[cell.replace("±", "\n±").replace(" [", "\n[") for cell in row] for row in rows]
     shown = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE, padding=(0, 1, 0, 0))
     names = min(max(len(row[0]) for row in rows), out.width // 2)  # kept whole before others are
     for k, name in enumerate(rows[0]):

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import numpy as np
-
 from accord.estimators.run_folder import read_json, write_json
-from accord.evaluation.significance import OVER, holm, over_seeds, paired_bootstrap
 from accord.experiments.cells import CellFiles, CellStore
 from accord.experiments.study import CHECKPOINTS, NO_SEARCH, Cell, Job, Study
+from accord.experiments.verdicts import Tested, add_served, add_verdicts
 from accord.training import Callback, Checkpoints
 
 SUMMARY = "compare.json"
-"""Where a comparison's means and p-values are saved."""
-_Rows = dict[tuple[str, str], dict[str, Any]]
+"""Where a comparison's means and intervals are saved."""
 Start = Callable[[str, int, int, int], Callback | None]
 """Called with (row, seed, number, of) when a cell begins; gives the callback of its training."""
 
@@ -41,7 +37,7 @@ def compare(study: Study, out: Path, start: Start | None = None) -> dict[str, An
 def write_summary(
     study: Study, out: Path, results: list[dict[str, Any]], reuse: Path | None = None
 ) -> dict[str, Any]:
-    """Summarise the cells that are done, with p-values, and save the summary."""
+    """Summarise the cells that are done, with intervals, and save the summary."""
     paths = [folder / SUMMARY for folder in (out, reuse) if folder is not None]
     before = [read_json(path) for path in paths if path.is_file()] if study.tested() else []
     summary = full_summary(study, CellFiles(out), results, before)
@@ -52,11 +48,12 @@ def write_summary(
 def full_summary(
     study: Study, store: CellStore, results: list[dict[str, Any]], before: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """The summary of the cells that are done, with p-values; of summaries made ``before`` some may stay."""
+    """The summary of the cells that are done, with intervals; of summaries made ``before`` some may stay."""
     summary = summarise(results, study)
     summary |= {"rules": list(study.rules)} if study.rules else {}
+    add_served(summary, f"valid {study.validation_metric}", study.tested_mean())
     if study.tested():
-        _add_significance(summary, study, store, before)
+        add_verdicts(summary, Tested(study.tested(), study.tested_mean(), study.task.units), store, before)
     return summary
 
 
@@ -175,61 +172,3 @@ def _searched(study: Study) -> str:
     words = study.budget.words()
     alike = all(study.search_words(method, model) == words for model, method in study.rows())
     return words if alike else f"{words}; rows of few settings with more seeds"
-
-
-def _add_significance(
-    summary: dict[str, Any], study: Study, store: CellStore, before: Sequence[dict[str, Any]]
-) -> None:
-    """p-value of each row's difference from normal of the same model, Holm-corrected over the table.
-
-    Where metrics of each user or example are no longer at hand, the p-value of a summary made ``before``, of this
-    study or of one whose cells were copied, stays for rows that have not changed; others are compared over
-    their seeds.
-    """
-
-    @cache
-    def measured(model: str, method: str) -> np.ndarray | None:
-        cells = [Cell(model, method, seed) for seed in range(study.seeds)]
-        values = [store.values(cell, study.tested()) for cell in cells] if (model, method) in whole else [None]
-        return None if any(one is None for one in values) else np.stack([one for one in values if one is not None])
-
-    whole = {(row["model"], row["method"]) for row in summary["rows"] if row["seeds"] == study.seeds}
-    rows, earlier = _by_name(summary), [_by_name(one) for one in before]
-    tested: list[tuple[dict[str, Any], float, dict[str, str]]] = []
-    for (model, method), row in rows.items():
-        pair = (model, method), (model or study.models[0], "normal")
-        if method == "normal":
-            continue
-        ours, theirs = (measured(*one) for one in pair)
-        if ours is not None and theirs is not None:
-            if ours.shape == theirs.shape:
-                tested.append((row, paired_bootstrap(ours, theirs), {}))
-            continue
-        known = [p for p in (_known_p(rows, own, pair) for own in earlier) if p is not None]
-        if known:
-            tested.append((row, known[0], {}))
-        elif whole.issuperset(pair):
-            own, base = (rows[one]["metrics"].get(study.tested_mean()) for one in pair)
-            p = over_seeds(own, base, study.seeds) if own and base else None
-            tested += [] if p is None else [(row, p, {OVER: "seeds"})]
-    for (row, p, how), corrected in zip(tested, holm([p for _, p, _ in tested]), strict=True):
-        row["against_normal"] = {"metric": study.tested(), "p": p, "p_holm": corrected} | how
-
-
-def _known_p(rows: _Rows, earlier: _Rows, pair: Sequence[tuple[str, str]]) -> float | None:
-    """The paired p-value of an earlier summary, where both rows are still of the same cells."""
-    known = earlier.get(pair[0], {}).get("against_normal", {})
-    if not known or OVER in known or not all(one in rows and _alike(rows[one], earlier.get(one)) for one in pair):
-        return None
-    return known["p"]
-
-
-def _by_name(summary: dict[str, Any]) -> _Rows:
-    return {(row.get("model", ""), row["method"]): row for row in summary["rows"]}
-
-
-def _alike(row: dict[str, Any], earlier: dict[str, Any] | None) -> bool:
-    """Whether a row is of the same cells: to the last digit, no other training gives the same metrics."""
-    if earlier is None or row["seeds"] != earlier.get("seeds"):
-        return False
-    return all(row["metrics"].get(name) == value for name, value in earlier["metrics"].items())

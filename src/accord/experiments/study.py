@@ -316,7 +316,7 @@ class Study:
         return own
 
     def tested(self) -> str:
-        """The metric of each user or example that the paired test compares."""
+        """The metric of each user or example that rows are compared by."""
         return self.task.tested()
 
     def tested_mean(self) -> str:

@@ -200,6 +200,8 @@ class Method:
     """How many networks of the target's size it trains or holds at once."""
     begins_as: ClassVar[str] = ""
     """The method whose training is its first phase, by which common settings can be searched."""
+    validates_served: ClassVar[bool] = True
+    """Whether noisy validation measures what is served, not single networks of it; tables say where it does not."""
     uses_clean_labels: ClassVar[bool] = False
     """Whether it receives some clean labels; tables mark its rows."""
     needs_model: ClassVar[bool] = True

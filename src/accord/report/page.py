@@ -172,7 +172,13 @@ def _constant_maps(found: dict[str, Any]) -> list[plots.Drawing]:
 
 def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
     """The page of a comparison."""
-    from accord.report.tables import comparison_rows, detection_rows
+    from accord.report.tables import (
+        comparison_rows,
+        detection_rows,
+        served_rows,
+        what_intervals_mean,
+        what_served_means,
+    )
 
     _write(
         path,
@@ -180,6 +186,9 @@ def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
         title="Comparison of methods",
         summary=summary,
         table=comparison_rows(summary),
+        intervals=what_intervals_mean(summary),
+        served=served_rows(summary),
+        served_words=what_served_means(summary),
         detection=detection_rows(summary),
         plots=_panels(summary),
     )

@@ -6,11 +6,11 @@ import csv
 import io
 from typing import Any
 
-from accord.evaluation.significance import OVER
+from accord.evaluation.significance import OVER_SEEDS
 
 SIGNIFICANT = 0.05
-OVER_SEEDS = "‡"
-"""Marks a p-value that is not of users or examples."""
+SEEDS_MARK = "‡"
+"""Marks a p-value and an interval that users or examples are not counted in."""
 
 
 def metric_names(summary: dict[str, Any]) -> list[str]:
@@ -41,24 +41,32 @@ def best_rows(summary: dict[str, Any]) -> set[tuple[int, str]]:
 
 
 def comparison_rows(summary: dict[str, Any], bold: tuple[str, str] = ("", "")) -> list[list[str]]:
-    """Header and one row per method: mean ± std of each metric, p against normal, seconds of training."""
+    """Header and one row per method: mean ± std of each metric, what it is ahead of normal, seconds of training."""
     best, names = best_rows(summary), metric_names(summary)
-    tested = any("against_normal" in row for row in summary["rows"])
-    rows = [["method", *names, *(["p"] if tested else []), "train s"]]
+    metric = next((row["against_normal"]["metric"] for row in summary["rows"] if "against_normal" in row), "")
+    rows = [["method", *names, *([f"{metric} against normal", "p"] if metric else []), "train s"]]
     for k, (row, label) in enumerate(zip(summary["rows"], labels(summary), strict=True)):
         cells = []
         for name in names:
             value = row["metrics"].get(name)
             text = "" if value is None else f"{value['mean']:.4f}±{value['std']:.4f}"
             cells.append(f"{bold[0]}{text}{bold[1]}" if (k, name) in best else text)
-        if tested:
-            cells.append(shown_p(row))
+        if metric:
+            cells += [shown_gain(row), shown_p(row)]
         rows.append([label, *cells, f"{row['seconds']:.1f}" if row.get("seeds", 1) else "not run"])
     return rows
 
 
 def is_over_seeds(row: dict[str, Any]) -> bool:
-    return OVER in row.get("against_normal", {})
+    return row.get("against_normal", {}).get("over") == OVER_SEEDS
+
+
+def shown_gain(row: dict[str, Any]) -> str:
+    """How far a row is ahead of normal, and the 95 % interval."""
+    found = row.get("against_normal", {})
+    if "low" not in found:  # as older tables are
+        return ""
+    return f"{found['difference']:+.4f} [{found['low']:+.4f}, {found['high']:+.4f}]"
 
 
 def shown_p(row: dict[str, Any], star: str = "") -> str:
@@ -66,7 +74,51 @@ def shown_p(row: dict[str, Any], star: str = "") -> str:
     p = row.get("against_normal", {}).get("p_holm")
     if p is None:
         return ""
-    return f"{p:.3f}{star if p < SIGNIFICANT else ''}{f' {OVER_SEEDS}' if is_over_seeds(row) else ''}"
+    return f"{p:.3f}{star if p < SIGNIFICANT else ''}{f' {SEEDS_MARK}' if is_over_seeds(row) else ''}"
+
+
+def what_intervals_mean(summary: dict[str, Any]) -> str:
+    """A sentence on what the intervals and p-values of a table are over; nothing where there are none."""
+    rows = [row for row in summary["rows"] if "low" in row.get("against_normal", {})]
+    if not rows:
+        return ""
+    kinds = list(dict.fromkeys(row["against_normal"]["over"] for row in rows if not is_over_seeds(row)))
+    kinds = [f"over {over}{'' if ' and ' in over else ' alone, as there is one seed'}" for over in kinds]
+    if any(map(is_over_seeds, rows)):
+        mark = f", marked {SEEDS_MARK}," if kinds else ""
+        kinds.append(f"{mark} over seeds alone, as values of each user or example are not at hand".strip(", "))
+    apart = ", for each of these apart" if len(kinds) > 1 else ""
+    of = summary.get("models", [""])[0]
+    alone = any(row.get("model") == "" for row in rows) and len(summary.get("models", [])) > 1
+    other = f" A row of no model is compared with normal of {of}." if alone else ""
+    what = f"Against normal: the difference, its 95 % interval and p {' or, '.join(kinds)}"
+    return f"{what}; p Holm-corrected{apart}.{other}"
+
+
+def served_rows(summary: dict[str, Any]) -> list[list[str]]:
+    """The row that noisy validation chooses of each model and of all, and what the clean test says of it."""
+    found = summary.get("served", [])
+    if not found:
+        return []
+    names = list(dict.fromkeys(name for one in found for name in one["metrics"]))
+    rows = [["best served, by validation", "row", *names]]
+    for one in found:
+        means = (f"{one['metrics'][name]['mean']:.4f}" if name in one["metrics"] else "" for name in names)
+        rows.append([one["of"], one["method"] if one["model"] == one["of"] else row_of(one), *means])
+    return rows
+
+
+def row_of(one: dict[str, Any]) -> str:
+    return f"{one['model']} {one['method']}".strip()
+
+
+def what_served_means(summary: dict[str, Any]) -> str:
+    """A sentence on rows that validation cannot judge as they are served; nothing where there are none."""
+    names = list(dict.fromkeys(row["method"] for row in summary["rows"] if row.get("validates_part")))
+    if not names or not summary.get("served"):
+        return ""
+    which = " and ".join(names)
+    return f"Validation judges single networks of {which}, not their mean: it chooses such a row too seldom."
 
 
 def detection_rows(summary: dict[str, Any]) -> list[list[str]]:
@@ -92,14 +144,16 @@ def as_csv(summary: dict[str, Any]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     parts = [f"{name} {part}" for name in names for part in ("mean", "std")]
-    writer.writerow(["model", "method", *parts, "p_holm", "train_seconds"])
+    tests = ("difference", "low", "high", "over", "p", "p_holm")
+    writer.writerow(["model", "method", *parts, *tests, "train_seconds"])
     for row in summary["rows"]:
         values = [
             f"{row['metrics'][name][part]:.6f}" if name in row["metrics"] else ""
             for name in names
             for part in ("mean", "std")
         ]
-        p = row.get("against_normal", {}).get("p_holm", "")
+        found = row.get("against_normal", {})
+        said = [found.get(name, "") for name in tests]
         seconds = f"{row['seconds']:.3f}" if row["metrics"] else ""
-        writer.writerow([row.get("model", ""), row["method"], *values, p, seconds])
+        writer.writerow([row.get("model", ""), row["method"], *values, *said, seconds])
     return out.getvalue()

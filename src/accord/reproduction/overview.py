@@ -11,7 +11,7 @@ from accord.errors import DataError
 from accord.estimators.run_folder import read_json
 from accord.files import write_whole
 from accord.report.figures import draw_differences, figure
-from accord.report.tables import OVER_SEEDS, SIGNIFICANT, as_markdown, is_over_seeds
+from accord.report.tables import SEEDS_MARK, SIGNIFICANT, as_markdown, is_over_seeds
 from accord.reproduction.figures import method_colours
 from accord.reproduction.page import cells_done, newer_rules, what_is_wrong
 from accord.reproduction.running import OUTCOME
@@ -179,7 +179,7 @@ def _cell(table: _Table, cell: str, method: str) -> str:
         return NOT_RUN + brackets
     gain, p = table.gain(cell, method) or (0.0, None)
     sign = "" if p is None or p >= SIGNIFICANT else f" {AHEAD if gain > 0 else BEHIND}"
-    sign += OVER_SEEDS if sign and is_over_seeds(row) else ""
+    sign += SEEDS_MARK if sign and is_over_seeds(row) else ""
     return f"{row['metrics'][table.metric]['mean']:.4f}{sign}{brackets}"
 
 

@@ -14,6 +14,7 @@ from accord.data.datasets.image_sets import IMAGE_SETS, LabelledImages
 from accord.errors import SettingError, nearest
 from accord.experiments.compare import Wanted
 from accord.experiments.study import Study
+from accord.experiments.verdicts import Tested
 from accord.methods import Space
 from accord.reproduction.measures import COST, CURVE, MEASUREMENTS
 from accord.tasks.base import Task
@@ -72,6 +73,15 @@ class Part:
         return "accuracy" if self.is_images else f"ndcg@{max(find_data_set(self.data).ks)}"
 
     @property
+    def task(self) -> type[Task]:
+        return LabelTask if self.is_images else ClickTask
+
+    @property
+    def tested(self) -> Tested:
+        """What its rows are compared by."""
+        return Tested("right" if self.is_images else self.metric, self.metric, self.task.units)
+
+    @property
     def caveat(self) -> str:
         """What is known to be wrong with its data, for all rows alike."""
         return "" if self.is_images or self.protocol != "paper" else find_data_set(self.data).caveat
@@ -79,7 +89,7 @@ class Part:
     @property
     def rules(self) -> tuple[str, ...]:
         """By which its cells are made now."""
-        return (LabelTask if self.is_images else ClickTask).rules
+        return self.task.rules
 
     def study(self, root: Path | None, seeds: int, device: str) -> Study:
         """The comparison of this part; data that are not at hand are an error that says so."""

@@ -15,6 +15,7 @@ from accord.experiments.budget import Budget
 from accord.experiments.compare import Start, Wanted, every_row, full_summary, run_cells
 from accord.experiments.study import CELLS, Cell, Study
 from accord.experiments.tuning import SearchProgress, tuned_study
+from accord.experiments.verdicts import add_served, add_verdicts
 from accord.reproduction.cells import TABLE, VALUES, StudyCells, parts_of
 from accord.reproduction.measures import COLUMNS
 from accord.reproduction.parts import Declared, Part, folder_name
@@ -103,6 +104,20 @@ def reproduce(
     return read_json(out / OUTCOME)
 
 
+def judged(declared: Declared, out: Path) -> dict[str, Any]:
+    """The outcome with the verdicts as they are made now, of the cells that are there; nothing is trained."""
+    before = read_json(out / OUTCOME)
+    outcome = _earlier_outcome(declared, out) | {k: before[k] for k in ("accord",) if k in before}
+    for part in declared.parts:
+        summary = outcome["parts"].get(part.name, {})
+        if "rows" in summary:
+            add_served(summary, f"valid {part.task.metric}", part.metric)
+            add_verdicts(summary, part.tested, StudyCells(out / part.folder), _earlier(declared, part, out))
+    if outcome != before:
+        write_json(out / OUTCOME, outcome)
+    return outcome
+
+
 def refuse_other_study(declared: Declared, out: Path) -> None:
     """A study is resumed in its own folder, or begins in an empty one."""
     found = kind_of(out)
@@ -143,7 +158,7 @@ def _source_of(part: Part, out: Path) -> Path | None:
 
 
 def _earlier(declared: Declared, part: Part, out: Path) -> list[dict[str, Any]]:
-    """Earlier summaries whose p-values may stay: of this part, and of the one that has the same cells."""
+    """Earlier summaries whose intervals may stay: of this part, and of the one that has the same cells."""
     found = [_earlier_outcome(declared, out)["parts"].get(part.name, {})]
     if part.same_as is not None:
         study, other = part.same_as

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from accord.files import whole_file
-from accord.report.tables import OVER_SEEDS, as_markdown, shown_p
+from accord.report.tables import (
+    SEEDS_MARK,
+    as_markdown,
+    served_rows,
+    shown_gain,
+    shown_p,
+    what_intervals_mean,
+    what_served_means,
+)
 from accord.reproduction.paper_numbers import paper_value
 from accord.reproduction.parts import Part, View
 
@@ -20,18 +28,32 @@ ROUNDING = 5e-5
 
 
 def draw_table(view: View, parts: list[Part], outcome: dict[str, Any], out: Path, name: str) -> list[str]:
-    lines, names = list[str](), list[str]()
+    lines, names, said = list[str](), list[str](), dict[str, None]()
     for part in parts:
-        rows = _rows_of(view, part, outcome["parts"][part.name])
+        summary = outcome["parts"][part.name]
+        rows = _rows_of(view, part, summary)
         write_csv(out / f"{name}-{part.folder}.csv", rows)
         lines += [f"### {part.name}", "", as_markdown(rows)] if len(parts) > 1 else [as_markdown(rows)]
-        lines += _way_to_oracle(view, outcome["parts"][part.name])
-        names += [row[k] for row in rows for k in (1, -2)]
-    return [*lines, *what_marks_mean(names)]
+        lines += _served(summary)
+        lines += _way_to_oracle(view, summary)
+        names += [row[1] for row in rows]
+        said |= dict.fromkeys([what_intervals_mean(summary), what_served_means(summary)])
+    return [*lines, *(line for words in said if words for line in (words, "")), *what_marks_mean(names)]
+
+
+def _served(summary: dict[str, Any]) -> list[str]:
+    """Which row validation chooses, in a sentence for each model and for all."""
+    if not served_rows(summary):
+        return []
+    (head, *rows), lines = served_rows(summary), list[str]()
+    for of, row, *values in rows:
+        means = ", ".join(f"{name} {value}" for name, value in zip(head[2:], values, strict=True) if value)
+        lines.append(f"- {of}: **{row}** ({means})")
+    return ["Best served row, chosen by validation alone:", "", *lines, ""]
 
 
 def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]:
-    """Ours, the paper's, better or worse than normal of the same model, and whether that is significant."""
+    """Ours, the paper's, better or worse than normal of the same model, and whether that is beyond chance."""
     names = [n for n in dict.fromkeys(n for row in summary["rows"] for n in row["metrics"]) if "valid" not in n]
     any_row = {"model": summary["rows"][-1]["model"]}
     with_paper = [n for n in names if view.paper and paper_of(view.paper, part, any_row, n)]
@@ -46,13 +68,17 @@ def _rows_of(view: View, part: Part, summary: dict[str, Any]) -> list[list[str]]
             if metric in with_paper:
                 theirs = paper_of(view.paper, part, row, metric)
                 cells.append("" if theirs is None else f"{theirs:.3f}")
-        base = normal.get(row["model"], {}).get(view.metric)
-        own = row["metrics"].get(view.metric)
-        gain = (
-            "" if base is None or own is None or row["method"] == "normal" else f"{own['mean'] - base['mean']:+.4f}"
-        )
-        rows.append([*cells, gain, shown_p(row, " *"), str(row["seeds"]) if row["seeds"] else NOT_RUN])
+        seeds = str(row["seeds"]) if row["seeds"] else NOT_RUN
+        rows.append([*cells, _gain(row, normal.get(row["model"], {}), view.metric), shown_p(row, " *"), seeds])
     return rows
+
+
+def _gain(row: dict[str, Any], normal: dict[str, Any], metric: str) -> str:
+    """With an interval, or without one where a row was not compared."""
+    interval = shown_gain(row) if row.get("against_normal", {}).get("metric") == metric else ""
+    if interval or row["method"] == "normal" or not {metric} <= row["metrics"].keys() & normal.keys():
+        return interval
+    return f"{row['metrics'][metric]['mean'] - normal[metric]['mean']:+.4f}"
 
 
 def _mean(value: dict[str, float] | None) -> str:
@@ -82,7 +108,7 @@ def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
         }
         words = ", ".join(f"{method} {share:+.0%}" for method, share in way.items())
         lines.append(f"- {model}: normal {low:.4f}, oracle {high:.4f}; of the way: {words}.")
-    return ["", "Share of the way from normal to oracle:", "", *lines] if lines else []
+    return ["Share of the way from normal to oracle:", "", *lines, ""] if lines else []
 
 
 def named(row: dict[str, Any]) -> str:
@@ -94,9 +120,9 @@ def what_marks_mean(labels: Iterable[str]) -> list[str]:
     shown, lines = "".join(labels), list[str]()
     if KNOWS in shown:
         lines += ["", f"{KNOWS} knows clean labels, or which clicks are clean, as no other row does."]
-    if OVER_SEEDS in shown:
-        words = "by Welch's t-test over the seeds: what one of the two said of each user or example is not at hand."
-        lines += ["", f"{OVER_SEEDS} {words}"]
+    if SEEDS_MARK in shown:
+        words = "over seeds alone, by Welch's t-test: values of each user or example are not at hand."
+        lines += ["", f"{SEEDS_MARK} {words}"]
     return lines
 
 

@@ -58,6 +58,8 @@ class Task(ABC):
     name: ClassVar[str]
     metric: ClassVar[str]
     """The metric of noisy validation."""
+    units: ClassVar[str] = "users"
+    """What the clean test has many of: intervals are over these, and over seeds."""
     rules: ClassVar[tuple[str, ...]] = ()
     """What has changed in how cells are made of the same settings and data: older ones are made anew."""
     special_rows: ClassVar[tuple[str, ...]] = ()
@@ -135,7 +137,7 @@ class Task(ABC):
 
     @abstractmethod
     def tested(self) -> str:
-        """The metric of each user or example that the paired test compares."""
+        """The metric of each user or example that rows are compared by."""
 
     def tested_mean(self) -> str:
         """What a table calls its mean."""

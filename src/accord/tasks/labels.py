@@ -35,6 +35,7 @@ class LabelTask(Task):
 
     name: ClassVar[str] = "labels"
     metric: ClassVar[str] = "accuracy"
+    units: ClassVar[str] = "examples"
     special_rows: ClassVar[tuple[str, ...]] = (CLEANLAB,)
 
     X: Any
