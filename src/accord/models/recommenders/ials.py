@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.models.recommenders.solved import SolvedModel
-from accord.models.recommenders.tables import clicks_of
+from accord.models.recommenders.tables import clicks_of, transposed
 from accord.registry import OwnSettings
 
 NUMBERS = {"cpu": 1 << 22, "cuda": 1 << 27}
@@ -58,10 +58,7 @@ class IALS(SolvedModel):
         users, items = torch.zeros_like(self.users), torch.zeros_like(self.items)
         for done in self._solve_side(users, self.items, self.starts, self.clicked):
             yield 0.5 * done
-        order = torch.argsort(self.clicked, stable=True)
-        whose = torch.arange(self.n_users, device=order.device).repeat_interleave(self.starts.diff())[order]
-        counts = torch.bincount(self.clicked, minlength=self.n_items)
-        starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        starts, whose = transposed(self.starts, self.clicked, self.n_items)
         for done in self._solve_side(items, users, starts, whose):
             yield 0.5 + 0.5 * done
         self.users.copy_(users)

@@ -8,7 +8,6 @@ turn affinities into log-odds, as every other model gives them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -121,12 +120,3 @@ def logistic_fit(clicks: Tensor, others: Tensor) -> tuple[float, float, float]:
     loss = losses[: len(clicks)].mean() + losses[len(clicks) :].mean()
     scale = float(slope / spread)
     return scale, float(theta[1] - slope * mean / spread), float(loss)
-
-
-def blocks_of_clicks(users: Tensor, starts: Tensor, most: int) -> list[slice]:
-    """Users (B,) cut into blocks, each with about ``most`` clicks."""
-    sizes = (starts[users + 1] - starts[users]).cumsum(0)
-    total = int(sizes[-1]) if len(sizes) else 0
-    bounds = torch.tensor(range(most, total, most), dtype=sizes.dtype, device=users.device)
-    cuts = sorted({0, *torch.searchsorted(sizes, bounds).tolist(), len(users)})
-    return [slice(a, b) for a, b in pairwise(cuts)] or [slice(0, 0)]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from accord.kernels.segment_sum import cached_on, gather
+from accord.kernels.segment_sum import cached_on, gather, segment_sum
 from accord.models.recommenders.pairwise import pair_logits
 from accord.models.stack import JoinedStack
+
+AT_ONCE = 1 << 22
+"""Numbers that are gathered, or dense rows that are held, at a time."""
 
 
 def clicks_of(users: Tensor, starts: Tensor, clicked: Tensor) -> tuple[Tensor, Tensor]:
@@ -19,6 +23,40 @@ def clicks_of(users: Tensor, starts: Tensor, clicked: Tensor) -> tuple[Tensor, T
     position = torch.arange(len(users), device=users.device).repeat_interleave(sizes)
     shift = first - (sizes.cumsum(0) - sizes)
     return position, clicked[shift[position] + torch.arange(len(position), device=users.device)].long()
+
+
+def transposed(starts: Tensor, clicked: Tensor, n_items: int) -> tuple[Tensor, Tensor]:
+    """The same clicks item by item: where those of each item begin, and their users."""
+    users = torch.arange(len(starts) - 1, device=starts.device).repeat_interleave(starts.diff())
+    counts = torch.bincount(clicked, minlength=n_items)
+    ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return ends, users[torch.argsort(clicked, stable=True)]
+
+
+def blocks_of_clicks(rows: Tensor, starts: Tensor, most: int) -> list[slice]:
+    """Users (B,), or other rows, cut into blocks, each with about ``most`` clicks."""
+    sizes = (starts[rows + 1] - starts[rows]).cumsum(0)
+    total = int(sizes[-1]) if len(sizes) else 0
+    bounds = torch.tensor(range(most, total, most), dtype=sizes.dtype, device=rows.device)
+    cuts = sorted({0, *torch.searchsorted(sizes, bounds).tolist(), len(rows)})
+    return [slice(a, b) for a, b in pairwise(cuts)] or [slice(0, 0)]
+
+
+def sums_over_common_users(
+    starts: Tensor, clicked: Tensor, n_items: int, weights: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """XᵀWX, a block of items at a time: the items, and their rows (B, number of items).
+
+    X are the clicks and W how much each user counts. The work is that of the pairs of each user's clicks.
+    """
+    of_items, whose = transposed(starts, clicked, n_items)
+    for block in torch.arange(n_items, device=clicked.device).split(max(1, AT_ONCE // n_items)):
+        total = weights.new_zeros(len(block) * n_items)
+        row, user = clicks_of(block, of_items, whose)
+        for some in blocks_of_clicks(user, starts, AT_ONCE):
+            place, item = clicks_of(user[some], starts, clicked)
+            total += segment_sum(row[some][place] * n_items + item, weights[user[some]][place], len(total))
+        yield block, total.view(len(block), n_items)
 
 
 def rows_in_all(table: Tensor, index: Tensor) -> Tensor:
