@@ -85,7 +85,7 @@ class IALS(SolvedModel):
             vectors = other.new_zeros(len(rows), lengths[last - 1], dims)
             vectors[place, within] = other[column]
             matrices = torch.baddbmm(common, vectors.mT, vectors)
-            penalty = self.l2 * (sizes[rows] + self.alpha * len(other))
+            penalty = self.l2 * (sizes[rows].to(other.dtype) + self.alpha * len(other))
             matrices.diagonal(dim1=1, dim2=2).add_(penalty[:, None])
             factors = torch.linalg.cholesky(matrices)
             out[rows] = torch.cholesky_solve(vectors.sum(1)[:, :, None], factors)[:, :, 0]
