@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -44,12 +44,18 @@ class NeighbourModel(SolvedModel):
 
     indices: Tensor
     weights: Tensor
+    too_large = "use fewer neighbours, or a machine with more"
 
     def __init__(self, n_users: int, n_items: int, neighbours: int) -> None:
         super().__init__(n_users, n_items)
         width = min(neighbours, n_items)
         self.register_buffer("indices", torch.arange(n_items, dtype=torch.int32)[:, None].repeat(1, width))
         self.register_buffer("weights", torch.zeros(n_items, width))
+
+    @staticmethod
+    def memory_need(n_users: int, n_items: int, n_clicks: int, settings: Any) -> int:
+        """Bytes: the neighbours, twice while they are made, and blocks of dense rows."""
+        return 16 * n_items * min(settings.neighbours, n_items) + 40 * max(n_items, AT_ONCE)
 
     def user_weight(self, clicks: Tensor) -> Tensor:
         """How much a user with so many clicks counts."""

@@ -14,6 +14,9 @@ from accord.models.stack import JoinedStack
 
 AT_ONCE = 1 << 22
 """Numbers that are gathered, or dense rows that are held, at a time."""
+DENSE, DENSE_SPEED = 1 << 25, 500
+"""Most users × items of a log that is held as a dense matrix; and products of dense matrices in the time in which
+one pair of a user's clicks is found and added."""
 
 
 def clicks_of(users: Tensor, starts: Tensor, clicked: Tensor) -> tuple[Tensor, Tensor]:
@@ -47,10 +50,24 @@ def sums_over_common_users(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """XᵀWX, a block of items at a time: the items, and their rows (B, number of items).
 
-    X are the clicks and W how much each user counts. The work is that of the pairs of each user's clicks.
+    X are the clicks and W how much each user counts. The sums are over the pairs of each user's clicks; of a small
+    log with many clicks of a user, they are products of dense matrices.
     """
+    n_users, blocks = (
+        len(starts) - 1,
+        torch.arange(n_items, device=clicked.device).split(max(1, AT_ONCE // n_items)),
+    )
+    degrees = starts.diff().double()
+    dense_is_less = n_users * n_items**2 < DENSE_SPEED * float(degrees.square().sum())
+    if dense_is_less and n_users * n_items <= DENSE:
+        clicks = weights.new_zeros(n_users, n_items)
+        clicks[clicks_of(torch.arange(n_users, device=clicked.device), starts, clicked)] = 1
+        weighted = clicks * weights[:, None]
+        for block in blocks:
+            yield block, clicks[:, block].T @ weighted
+        return
     of_items, whose = transposed(starts, clicked, n_items)
-    for block in torch.arange(n_items, device=clicked.device).split(max(1, AT_ONCE // n_items)):
+    for block in blocks:
         total = weights.new_zeros(len(block) * n_items)
         row, user = clicks_of(block, of_items, whose)
         for some in blocks_of_clicks(user, starts, AT_ONCE):
