@@ -11,14 +11,9 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from accord.kernels.segment_sum import segment_sum
-from accord.models.recommenders.solved import SolvedModel, blocks_of_clicks
-from accord.models.recommenders.tables import clicks_of
+from accord.models.recommenders.solved import SolvedModel
+from accord.models.recommenders.tables import AT_ONCE, blocks_of_clicks, clicks_of, sums_over_common_users
 from accord.registry import OwnSettings
-
-DENSE_ROWS = 1 << 24
-"""Numbers of the dense rows of clicks that are held at a time."""
-ENTRIES = 1 << 22
-"""Entries of the weights that are gathered at a time."""
 
 
 class EASESettings(OwnSettings):
@@ -46,12 +41,16 @@ class EASE(SolvedModel):
     @staticmethod
     def memory_need(n_users: int, n_items: int, n_clicks: int, settings: object) -> int:
         """Bytes: the weights, and three matrices in double precision while they are made."""
-        return (4 + 3 * 8) * n_items**2 + 4 * min(DENSE_ROWS, n_users * n_items)
+        return (4 + 3 * 8) * n_items**2
 
     def solve(self, sweep: int) -> Iterator[float]:
-        matrix = torch.eye(self.n_items, dtype=torch.float64, device=self.clicked.device).mul_(self.l2)
-        for share in self._add_gram(matrix):
-            yield 0.3 * share
+        n = self.n_items
+        one = torch.ones(self.n_users, device=self.clicked.device)  # sums of ones are exact in single precision
+        matrix = torch.empty(n, n, dtype=torch.float64, device=one.device)
+        for items, counts in sums_over_common_users(self.starts, self.clicked, n, one):
+            matrix[items] = counts.double()
+            yield 0.3 * float(items[-1] + 1) / n
+        matrix.diagonal().add_(self.l2)
         factor = torch.linalg.cholesky(matrix)
         del matrix
         yield 0.5
@@ -63,22 +62,10 @@ class EASE(SolvedModel):
         self.weights.copy_(inverse)
         yield 1.0
 
-    def _add_gram(self, total: Tensor) -> Iterator[float]:
-        """Add XᵀX, block by block of users; the counts of a block are exact in single precision."""
-        n = self.n_items
-        warm = (self.starts.diff() > 0).nonzero().squeeze(1)
-        blocks = warm.split(max(1, DENSE_ROWS // n))
-        for k, users in enumerate(blocks, 1):
-            position, items = clicks_of(users, self.starts, self.clicked)
-            rows = torch.zeros(len(users), n, device=total.device)
-            rows[position, items] = 1
-            total += rows.T @ rows
-            yield k / len(blocks)
-
     def affinity(self, users: Tensor, items: Tensor) -> Tensor:
         """The weights of a user's clicks for an item, gathered pair by pair."""
         parts = []
-        for rows in blocks_of_clicks(users, self.starts, ENTRIES):
+        for rows in blocks_of_clicks(users, self.starts, AT_ONCE):
             position, clicked = clicks_of(users[rows], self.starts, self.clicked)
             own = self.weights[clicked, items[rows][position]]
             parts.append(segment_sum(position, own, rows.stop - rows.start))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from accord.models.recommenders.solved import SolvedModel
-from accord.models.recommenders.tables import clicks_of
+from accord.models.recommenders.tables import clicks_of, transposed
 from accord.registry import OwnSettings
 
 NUMBERS = {"cpu": 1 << 22, "cuda": 1 << 27}
@@ -40,6 +40,7 @@ class IALS(SolvedModel):
     settings = IALSSettings
     sweeps: ClassVar[int | None] = None
     usual_dims = 128
+    too_large = "use fewer dims, or a machine with more"
     space: ClassVar = {
         "ials_alpha": (0.03, 0.1, 0.3, 1.0),
         "ials_l2": (0.001, 0.003, 0.01, 0.03, 0.1),
@@ -54,14 +55,17 @@ class IALS(SolvedModel):
         self.register_buffer("users", torch.empty(n_users, dims).normal_(std=START / dims**0.5))
         self.register_buffer("items", torch.empty(n_items, dims).normal_(std=START / dims**0.5))
 
+    @staticmethod
+    def memory_need(n_users: int, n_items: int, n_clicks: int, settings: Any) -> int:
+        """Bytes: the vectors, those of a sweep and the best ones, and a batch of rows."""
+        dims = settings.dims or IALS.usual_dims
+        return 12 * (n_users + n_items) * dims + 16 * NUMBERS["cpu"]
+
     def solve(self, sweep: int) -> Iterator[float]:
         users, items = torch.zeros_like(self.users), torch.zeros_like(self.items)
         for done in self._solve_side(users, self.items, self.starts, self.clicked):
             yield 0.5 * done
-        order = torch.argsort(self.clicked, stable=True)
-        whose = torch.arange(self.n_users, device=order.device).repeat_interleave(self.starts.diff())[order]
-        counts = torch.bincount(self.clicked, minlength=self.n_items)
-        starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        starts, whose = transposed(self.starts, self.clicked, self.n_items)
         for done in self._solve_side(items, users, starts, whose):
             yield 0.5 + 0.5 * done
         self.users.copy_(users)
@@ -70,35 +74,36 @@ class IALS(SolvedModel):
     def _solve_side(self, out: Tensor, other: Tensor, starts: Tensor, clicked: Tensor) -> Iterator[float]:
         """Rows of one side, given the vectors of the other; those without a click are zero.
 
-        Rows of like length are solved together: their clicks' vectors are padded to one length with zeros.
+        Rows of like length are solved together: their clicks' vectors are padded to one length with zeros. In the
+        directions Q of the common matrix α·HᵀH all that rows share is diagonal.
         """
-        dims = other.shape[1]
-        common = self.alpha * (other.T @ other)
+        values, directions = torch.linalg.eigh(self.alpha * (other.T @ other))
+        other = other @ directions
         sizes = starts.diff()
         warm = (sizes > 0).nonzero().squeeze(1)
         by_size = warm[torch.argsort(sizes[warm], stable=True)]
         lengths = sizes[by_size].tolist()
         first = 0
         while first < len(lengths):
-            last = self._end_of_batch(lengths, first, dims)
+            last = self._end_of_batch(lengths, first, other.shape[1])
             rows = by_size[first:last]
             place, column = clicks_of(rows, starts, clicked)
             begins = sizes[rows].cumsum(0) - sizes[rows]
             within = torch.arange(len(place), device=place.device) - begins[place]
-            vectors = other.new_zeros(len(rows), lengths[last - 1], dims)
+            vectors = other.new_zeros(len(rows), lengths[last - 1], other.shape[1])
             vectors[place, within] = other[column]
-            matrices = torch.baddbmm(common, vectors.mT, vectors)
-            penalty = self.l2 * (sizes[rows] + self.alpha * len(other))
-            matrices.diagonal(dim1=1, dim2=2).add_(penalty[:, None])
-            factors = torch.linalg.cholesky(matrices)
-            out[rows] = torch.cholesky_solve(vectors.sum(1)[:, :, None], factors)[:, :, 0]
+            penalty = self.l2 * (sizes[rows].to(other.dtype) + self.alpha * len(other))
+            out[rows] = _solved(vectors, values.clamp(min=0) + penalty[:, None]) @ directions.T
             first = last
             yield last / len(lengths)
 
     def _end_of_batch(self, lengths: list[int], first: int, dims: int) -> int:
         """Where a batch of rows ends that begins at ``first``: as many as there is room for, at least one."""
         room, last = NUMBERS[self.users.device.type], first + 1
-        while last < len(lengths) and (last + 1 - first) * dims * (lengths[last] + dims) <= room:
+        short = lengths[first] < dims
+        while last < len(lengths) and (lengths[last] < dims) == short:
+            if (last + 1 - first) * (2 * lengths[last] * dims + min(lengths[last], dims) ** 2) > room:
+                break
             last += 1
         return last
 
@@ -113,3 +118,23 @@ class IALS(SolvedModel):
 
     def item_vectors(self) -> Tensor:
         return self.items
+
+
+def _solved(vectors: Tensor, common: Tensor) -> Tensor:
+    """(diag(c) + VᵀV)⁻¹ Vᵀ1 of each row, for its clicks' vectors V (clicks, dims) and c (dims).
+
+    Of rows with fewer clicks than dims, by the equal C⁻¹Vᵀ (I + VC⁻¹Vᵀ)⁻¹ 1, which has a smaller matrix.
+    """
+    if vectors.shape[1] < vectors.shape[2]:
+        divided = vectors / common[:, None]
+        factors = _factors(divided @ vectors.mT, torch.ones_like(vectors[:, :, 0]))
+        weights = torch.cholesky_solve(torch.ones_like(vectors[:, :, :1]), factors)
+        return (divided.mT @ weights)[:, :, 0]
+    factors = _factors(vectors.mT @ vectors, common)
+    return torch.cholesky_solve(vectors.sum(1)[:, :, None], factors)[:, :, 0]
+
+
+def _factors(matrices: Tensor, diagonal: Tensor) -> Tensor:
+    """Cholesky factors of matrices with something added to their diagonals, in place."""
+    matrices.diagonal(dim1=1, dim2=2).add_(diagonal)
+    return torch.linalg.cholesky(matrices)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from accord.kernels.segment_sum import segment_sum
-from accord.models.recommenders.solved import SolvedModel, blocks_of_clicks
-from accord.models.recommenders.tables import clicks_of
+from accord.models.recommenders.solved import SolvedModel
+from accord.models.recommenders.tables import AT_ONCE, blocks_of_clicks, clicks_of, sums_over_common_users
 from accord.registry import OwnSettings
 
-ENTRIES = 1 << 22
-"""Numbers that are gathered, or dense rows that are held, at a time."""
 LOOK_UP = 8
 """What it costs to look a neighbour up, in numbers that are added where whole rows are made."""
 
@@ -46,12 +44,18 @@ class NeighbourModel(SolvedModel):
 
     indices: Tensor
     weights: Tensor
+    too_large = "use fewer neighbours, or a machine with more"
 
     def __init__(self, n_users: int, n_items: int, neighbours: int) -> None:
         super().__init__(n_users, n_items)
         width = min(neighbours, n_items)
         self.register_buffer("indices", torch.arange(n_items, dtype=torch.int32)[:, None].repeat(1, width))
         self.register_buffer("weights", torch.zeros(n_items, width))
+
+    @staticmethod
+    def memory_need(n_users: int, n_items: int, n_clicks: int, settings: Any) -> int:
+        """Bytes: the neighbours, twice while they are made, and blocks of dense rows."""
+        return 16 * n_items * min(settings.neighbours, n_items) + 40 * max(n_items, AT_ONCE)
 
     def user_weight(self, clicks: Tensor) -> Tensor:
         """How much a user with so many clicks counts."""
@@ -64,22 +68,10 @@ class NeighbourModel(SolvedModel):
     def solve(self, sweep: int) -> Iterator[float]:
         """Block by block of items: the users in common with every other item, and the best neighbours."""
         indices, weights = torch.empty_like(self.indices), torch.empty_like(self.weights)
-        order = torch.argsort(self.clicked, stable=True)
-        sizes = self.starts.diff()
-        whose = torch.arange(self.n_users, device=order.device).repeat_interleave(sizes)[order]
-        counts = torch.bincount(self.clicked, minlength=self.n_items)
-        starts = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        clicks = counts.float().clamp(min=1)
-        of_users = self.user_weight(sizes.float().clamp(min=1))
-        everything = torch.arange(self.n_items, device=order.device)
-        for block in everything.split(max(1, ENTRIES // self.n_items)):
-            common = torch.zeros(len(block) * self.n_items, device=order.device)
-            row, user = clicks_of(block, starts, whose)
-            for some in blocks_of_clicks(user, self.starts, ENTRIES):
-                place, item = clicks_of(user[some], self.starts, self.clicked)
-                at = row[some][place] * self.n_items + item
-                common += segment_sum(at, of_users[user[some]][place], len(common))
-            rows = self.weigh(common.view(len(block), -1), clicks[block, None], clicks)
+        clicks = torch.bincount(self.clicked, minlength=self.n_items).float().clamp(min=1)
+        of_users = self.user_weight(self.starts.diff().float().clamp(min=1))
+        for block, common in sums_over_common_users(self.starts, self.clicked, self.n_items, of_users):
+            rows = self.weigh(common, clicks[block, None], clicks)
             rows[torch.arange(len(block), device=rows.device), block] = 0
             best = rows.topk(self.indices.shape[1])
             # What is no neighbour is the item itself, with the weight 0; each row in the order of its items.
@@ -99,7 +91,7 @@ class NeighbourModel(SolvedModel):
         if looked_up < self.n_items * len(distinct) + self.weights.shape[1] * int(clicks[distinct].sum()):
             return self._looked_up(users, items)
         found = self.weights.new_empty(len(users))
-        step = max(1, ENTRIES // self.n_items)
+        step = max(1, AT_ONCE // self.n_items)
         for first in range(0, len(distinct), step):
             own = (row >= first) & (row < first + step)
             found[own] = self.affinities(distinct[first : first + step])[row[own] - first, items[own]]
@@ -110,7 +102,7 @@ class NeighbourModel(SolvedModel):
         width = self.indices.shape[1]
         keys = (torch.arange(self.n_items, device=items.device)[:, None] * self.n_items + self.indices).flatten()
         weights, parts = self.weights.flatten(), []
-        for rows in blocks_of_clicks(users, self.starts, ENTRIES):
+        for rows in blocks_of_clicks(users, self.starts, AT_ONCE):
             position, clicked = clicks_of(users[rows], self.starts, self.clicked)
             wanted = clicked * self.n_items + items[rows][position]
             at = torch.searchsorted(keys, wanted).clamp_(max=self.n_items * width - 1)
@@ -120,7 +112,7 @@ class NeighbourModel(SolvedModel):
 
     def affinities(self, users: Tensor) -> Tensor:
         total = self.weights.new_zeros(len(users) * self.n_items)
-        for rows in blocks_of_clicks(users, self.starts, max(1, ENTRIES // self.weights.shape[1])):
+        for rows in blocks_of_clicks(users, self.starts, max(1, AT_ONCE // self.weights.shape[1])):
             position, clicked = clicks_of(users[rows], self.starts, self.clicked)
             at = (position + rows.start)[:, None] * self.n_items + self.indices[clicked]
             total += segment_sum(at.flatten(), self.weights[clicked].flatten(), len(total))

