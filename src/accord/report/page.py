@@ -49,8 +49,10 @@ def write_run_report(rec: Recommender, path: Path) -> None:
 
 def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str, Any]]:
     """The members of a council by kind: how many, how good alone, what they count, and what they cost."""
+    if council is None:
+        return []
     rows = []
-    for kind in () if council is None else dict.fromkeys(row["model"] for row in council["members"]):
+    for kind in dict.fromkeys(row["model"] for row in council["members"]):
         own = [row for row in council["members"] if row["model"] == kind]
         alone = [row[metric] for row in own if metric in row and "fold" not in row]
         rows.append(
