@@ -11,6 +11,7 @@ from typing import Any
 
 from accord.estimators.settings import OF_TASK, settings_class
 from accord.methods import METHODS, MethodSettings, methods_of
+from accord.models import MODELS, models_of, settings_of
 from accord.reproduction.overview import write_overview
 
 PAGE = Path(__file__).with_name("settings.md")
@@ -20,8 +21,8 @@ INTRODUCTION = """\
 Each setting is a keyword of `Recommender(...)` or `Classifier(...)`, and a name that `--set NAME=VALUE` takes. In
 `accord compare`, `--set METHOD.NAME=VALUE` sets it for one method alone.
 
-A setting belongs to a task or to some methods. Other methods ignore it. Each setting is declared, with its text on
-this page, in one class: for a task in `accord.estimators.settings`, for a method in its own file.
+A setting belongs to a task, to some methods or to some models. Others ignore it. Each setting is declared, with its
+text on this page, in one class: for a task in `accord.estimators.settings`, for a method or a model in its own file.
 """
 TITLES = {"clicks": "The recommender", "labels": "The classifier"}
 TASK_TEXTS = {
@@ -31,19 +32,23 @@ TASK_TEXTS = {
 
 
 def owners_of(task: str) -> dict[str, list[str]]:
-    """accord's own methods that each setting belongs to; none where it belongs to the task."""
+    """accord's own methods or models that each setting belongs to; none where it belongs to the task."""
     owners: dict[str, list[str]] = {name: [] for name in settings_class(task).model_fields}
     for method in (name for name in methods_of(task) if METHODS.find(name).__module__.startswith("accord.")):
         own = METHODS.find(method).settings_of(task)
         for name in own.model_fields if own is not MethodSettings else ():
             owners[name].append(method)
+    for model in (name for name in models_of(task) if MODELS.find(name).__module__.startswith("accord.")):
+        own = settings_of(model)
+        for name in own.model_fields if own is not None else ():
+            owners[name].append(model)
     return owners
 
 
 def default_of(task: str, name: str, methods: list[str]) -> str:
     """A setting's default; where it is None, what each of its methods takes."""
     value = settings_class(task).model_fields[name].default
-    if value is not None:
+    if value is not None or not all(method in METHODS for method in methods):
         return f"`{value}`"
     taken = {method: METHODS.find(method).defaults.get(name) for method in methods}
     taken = {method: value for method, value in taken.items() if value is not None}
@@ -71,8 +76,8 @@ def settings_page() -> str:
         own = [name for name, methods in owners.items() if methods]
         lines += ["", f"## {title}", "", TASK_TEXTS[task], "", "| setting | default | meaning |", "|---|---|---|"]
         lines += rows(task, common)
-        lines += ["", "These belong to some methods:", ""]
-        lines += ["| setting | methods | default | meaning |", "|---|---|---|---|", *rows(task, own)]
+        lines += ["", "These belong to some methods or models:", ""]
+        lines += ["| setting | of | default | meaning |", "|---|---|---|---|", *rows(task, own)]
     return "\n".join(lines) + "\n"
 
 

@@ -60,11 +60,13 @@ class ClickSettings(TaskSettings):
     may_differ: ClassVar[frozenset[str]] = frozenset({"seed", "learning_rate", "l2"})
 
     model: str = "gmf"
-    """The target model: mf, gmf, neumf, cdae or lightgcn; in Python also any callable (users, items) -> module."""
+    """The target model: mf, gmf, neumf, cdae, lightgcn, ease, ials, rp3beta or itemknn; in Python also any callable
+    (users, items) -> module."""
     method: str = "deca-p"
-    """The training method: normal, wbpr, t-ce, r-ce, ensemble, deca, deca-p or popularity."""
+    """The training method: normal, wbpr, t-ce, r-ce, ensemble, deca, deca-p or popularity; if none is named, normal
+    for ease, ials, rp3beta and itemknn."""
     dims: int | None = Field(default=None, ge=1, le=4096)
-    """Length of user and item vectors; by default 32, and 64 for lightgcn."""
+    """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
     item_bias: bool = True
     """Give every item an offset of its own (the paper's models have none)."""
     init_std: float = Field(default=0.1, gt=0)

@@ -20,9 +20,9 @@ START = 0.1
 
 
 class IALSSettings(OwnSettings):
-    ials_alpha: float = Field(default=0.1, gt=0, le=1e3)
+    ials_alpha: float = Field(default=0.3, gt=0, le=1e3)
     """iALS: the weight of a pair that was not clicked; that of a click is one more."""
-    ials_l2: float = Field(default=0.003, gt=0, le=1e6)
+    ials_l2: float = Field(default=0.01, gt=0, le=1e6)
     """iALS: λ, the squared vectors' penalty; each row's is multiplied by its clicks and its weighted non-clicks."""
 
 
@@ -43,12 +43,12 @@ class IALS(SolvedModel):
     too_large = "use fewer dims, or a machine with more"
     space: ClassVar = {
         "ials_alpha": (0.03, 0.1, 0.3, 1.0),
-        "ials_l2": (0.001, 0.003, 0.01, 0.03, 0.1),
+        "ials_l2": (0.003, 0.006, 0.01, 0.03, 0.1),
         "dims": (64, 128, 256),
     }
 
     def __init__(
-        self, n_users: int, n_items: int, dims: int = 128, ials_alpha: float = 0.1, ials_l2: float = 0.003
+        self, n_users: int, n_items: int, dims: int = 128, ials_alpha: float = 0.3, ials_l2: float = 0.01
     ) -> None:
         super().__init__(n_users, n_items)
         self.alpha, self.l2 = ials_alpha, ials_l2

@@ -24,14 +24,14 @@ class NeighbourSettings(OwnSettings):
 
 
 class RP3BetaSettings(NeighbourSettings):
-    rp3_alpha: float = Field(default=0.7, ge=0, le=4)
+    rp3_alpha: float = Field(default=0.5, ge=0, le=4)
     """RP3β: the power of a step's probability; below 1, users and items with many clicks count more."""
     rp3_beta: float = Field(default=0.4, ge=0, le=4)
     """RP3β: the power of an item's clicks by which its weights are divided; 0 leaves popular items as they are."""
 
 
 class ItemKNNSettings(NeighbourSettings):
-    shrink: float = Field(default=100.0, ge=0, le=1e9)
+    shrink: float = Field(default=10.0, ge=0, le=1e9)
     """itemknn: added to the denominator of the cosine, against neighbours with few clicks in common."""
 
 
@@ -140,13 +140,13 @@ class RP3Beta(NeighbourModel):
 
     settings = RP3BetaSettings
     space: ClassVar = {
-        "rp3_alpha": (0.3, 0.5, 0.7, 0.9, 1.1),
+        "rp3_alpha": (0.0, 0.25, 0.5, 0.8, 1.1),
         "rp3_beta": (0.0, 0.2, 0.4, 0.6),
         "neighbours": (50, 100, 200, 400),
     }
 
     def __init__(
-        self, n_users: int, n_items: int, neighbours: int = 200, rp3_alpha: float = 0.7, rp3_beta: float = 0.4
+        self, n_users: int, n_items: int, neighbours: int = 200, rp3_alpha: float = 0.5, rp3_beta: float = 0.4
     ) -> None:
         super().__init__(n_users, n_items, neighbours)
         self.alpha, self.beta = rp3_alpha, rp3_beta
@@ -162,9 +162,9 @@ class ItemKNN(NeighbourModel):
     """Item-based nearest neighbours (Sarwar et al., 2001): the cosine of two items' clicks, shrunk towards zero."""
 
     settings = ItemKNNSettings
-    space: ClassVar = {"shrink": (0.0, 10.0, 100.0, 1000.0), "neighbours": (20, 50, 100, 200, 400)}
+    space: ClassVar = {"shrink": (0.0, 3.0, 10.0, 30.0, 100.0), "neighbours": (50, 100, 200, 400)}
 
-    def __init__(self, n_users: int, n_items: int, neighbours: int = 200, shrink: float = 100.0) -> None:
+    def __init__(self, n_users: int, n_items: int, neighbours: int = 200, shrink: float = 10.0) -> None:
         super().__init__(n_users, n_items, neighbours)
         self.shrink = shrink
 
