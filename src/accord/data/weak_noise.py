@@ -20,8 +20,8 @@ def by_weak_model(
     """New labels, of which exactly the wanted share is wrong.
 
     A logistic regression judges examples that it has not seen. Its predictions are flattened (or sharpened) until
-    its doubt, one minus the largest probability, is the wanted share on average. Then each label goes wrong with the
-    model's doubt at that example, to a class that the model takes for likely there.
+    its doubt, one minus the largest probability, is the wanted share on average. Then each label goes wrong with
+    the model's doubt at that example, to a class that the model takes for likely there.
     """
     wanted = round(rate * len(labels))
     if not wanted:

@@ -12,15 +12,17 @@ The steps, each a function of its own:
    π(y|x) ∝ ρ_y(x)^a · exp(s · Σ_j ρ_j(x) log T[y, j]). The first factor sharpens the pool. The second asks which
    row of T the pool looks like: under pair noise the pool says 60 % cat and 40 % dog of every cat, and this is the
    row of the cats, not a doubt between two classes.
-3. `soft_targets`: q(y) ∝ π(y|x) · T[y, ỹ]^trust. With a trust of 1 this is Bayes' rule. But T is read where the
-   members are sure, and people err where they are not; then T trusts labels too much, and nothing in the labels'
-   likelihood shows it: a doubtful example and a badly labelled one look alike. `choose_trust` compares what is
-   learned from the targets.
+3. `soft_targets`: q(y) ∝ π(y|x) · T[y, ỹ]^trust. With a trust of 1 this is Bayes' rule, and right if labels go
+   wrong by their class alone. But T is read where the members are sure, and people err where they are not: then T
+   has hardly any noise, while members and labels differ often. `usual_trust` sees that by the share of these
+   differences that T explains. Whether members or labels are right about the rest is not to be seen in the labels'
+   likelihood (a doubtful example and a badly labelled one look alike), but in what is learned from the targets:
+   `choose_trust` compares that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,17 +34,20 @@ SHRINKAGES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
 """How strongly members' weights are drawn towards equal ones; which, is chosen by held-out likelihood."""
 SHARPNESS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
 NEARNESS = (0.5, 1.0, 2.0, 4.0)
-PSEUDO = 2.0
-"""Examples that each row of a noise matrix is given in advance, most of them with the right label."""
-RIGHT = 0.7
-ROUNDS = 15
+IN_ADVANCE = (5.0, 50.0, 1e6)
+"""Examples that each row of a noise matrix is given in advance, with uniform noise of the same rate in all rows: a
+few, many, or so many that nothing else counts. Which, is chosen by held-out likelihood."""
+ROUNDS = 24
 """Times that the true classes and the noise matrix are found from one another."""
-WEIGHT_ROWS, SEARCH_ROWS, FIT_ROWS = 50_000, 10_000, 200_000
+WEIGHT_ROWS, SEARCH_ROWS, FIT_ROWS = 20_000, 10_000, 100_000
 """Examples drawn for the weights, for the search of a and s, and for the noise matrix; more add nothing."""
 BLOCK = 1 << 16
 """Examples at a time."""
-TRUSTS = (0.0, 0.25, 0.5, 1.0)
-USUAL_TRUST = 0.25
+TRUSTS = (0.0, 0.2, 0.5, 1.0)
+CAUTIOUS = 0.2
+"""The trust in labels where the noise matrix does not explain why members and labels differ."""
+EXPLAINED = (0.4, 0.6)
+"""Shares explained: up to the first the trust is cautious, from the second on it is full."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class NoiseFit:
     """a, the exponent of the pool."""
     nearness: float
     """s, what the likeness to the rows of T counts."""
+    in_advance: float
+    """How strongly T was drawn towards uniform noise."""
     held_out: float
     """Mean log likelihood of given labels that the fit had not seen."""
 
@@ -70,6 +77,8 @@ class Consensus:
     """(n, C): π, the true class by the members alone, which have not seen the given label."""
     targets: np.ndarray
     """(n, C): the true class by the members and the given label."""
+    trust: float
+    """How far the targets follow Bayes' rule."""
     quality: np.ndarray
     """(n,): the probability that the given label is right."""
     believers: np.ndarray
@@ -78,16 +87,22 @@ class Consensus:
     """(n,): the share of pairs of members that have the same likeliest class; 1 where there is one member."""
 
 
-def consensus(predictions: np.ndarray, given: np.ndarray, *, trust: float = USUAL_TRUST, seed: int = 0) -> Consensus:
-    """All steps at once; the seed draws the examples that are fitted to, where there are very many."""
+def consensus(
+    predictions: np.ndarray, given: np.ndarray, *, trust: float | None = None, seed: int = 0
+) -> Consensus:
+    """All steps at once, with the usual trust where none is given.
+
+    The seed draws the examples that are fitted to, where there are very many.
+    """
     weights = member_weights(predictions, given, seed=seed)
     pool = pooled(predictions, weights)
     noise = fit_noise(pool, given, seed=seed)
     probabilities = clean_probabilities(pool, noise)
+    trust = usual_trust(probabilities, given, noise.matrix) if trust is None else trust
     targets = soft_targets(probabilities, given, noise.matrix, trust)
     believers, agreement = votes(predictions, given)
     quality = targets[np.arange(len(given)), given]
-    return Consensus(weights, noise, probabilities, targets, quality, believers, agreement)
+    return Consensus(weights, noise, probabilities, targets, trust, quality, believers, agreement)
 
 
 # -- the pool of the members -------------------------------------------------------------------------------
@@ -96,23 +111,28 @@ def consensus(predictions: np.ndarray, given: np.ndarray, *, trust: float = USUA
 def member_weights(predictions: np.ndarray, given: np.ndarray, *, seed: int = 0) -> np.ndarray:
     """Weights of the members in the pool, not negative, by the likelihood of the given labels.
 
-    They are drawn towards equal ones, as strongly as predicts held-out labels best. Their sum is left free.
+    They are drawn towards equal ones, as strongly as predicts held-out labels best, and more strongly where that
+    costs less than a standard error. Their sum is left free.
     """
     rows = _drawn(len(given), WEIGHT_ROWS, seed)
     logs, labels = np.log(np.maximum(predictions[rows], LEAST)), given[rows]
     if logs.shape[1] > 1:
         fold = np.arange(len(rows)) % 5
         held_out = [_cross_validated(logs, labels, fold, shrinkage) for shrinkage in SHRINKAGES]
-        return _best_weights(logs, labels, SHRINKAGES[int(np.argmax(held_out))])
+        best = max(held_out, key=lambda likelihoods: likelihoods.sum())
+        good = [k for k, likelihoods in enumerate(held_out) if not _surpasses(best, likelihoods)]
+        return _best_weights(logs, labels, SHRINKAGES[max(good)])
     return _best_weights(logs, labels, 0.0)
 
 
-def _cross_validated(logs: np.ndarray, labels: np.ndarray, fold: np.ndarray, shrinkage: float) -> float:
-    total = 0.0
+def _cross_validated(logs: np.ndarray, labels: np.ndarray, fold: np.ndarray, shrinkage: float) -> np.ndarray:
+    """The log likelihood of every label by weights fitted to other examples."""
+    held_out = np.zeros(len(labels))
     for k in np.unique(fold):
-        weights = _best_weights(logs[fold != k], labels[fold != k], shrinkage)
-        total += _likelihoods(_softmax(np.einsum("nmc,m->nc", logs[fold == k], weights)), labels[fold == k]).sum()
-    return total
+        held = fold == k
+        weights = _best_weights(logs[~held], labels[~held], shrinkage)
+        held_out[held] = _likelihoods(_softmax(np.einsum("nmc,m->nc", logs[held], weights)), labels[held])
+    return held_out
 
 
 def _best_weights(logs: np.ndarray, labels: np.ndarray, shrinkage: float) -> np.ndarray:
@@ -167,25 +187,43 @@ def fit_noise(pool: np.ndarray, given: np.ndarray, *, seed: int = 0) -> NoiseFit
     """
     rows = _drawn(len(given), SEARCH_ROWS, seed)
     near, labels = pool[rows], given[rows]
-    best = (-np.inf, 1.0, 0.0)
-    pairs = [(a, 0.0) for a in SHARPNESS] + [(a, s) for s in NEARNESS for a in (0.5, 1.0, 2.0)]
+    best, chosen = np.full(len(rows), -np.inf), (1.0, 0.0, IN_ADVANCE[-1])
     half = np.arange(len(rows)) % 2 == 0
-    for a, s in pairs:
-        held_out = 0.0
+    for a, s, strength in _settings():
+        held_out = np.zeros(len(rows))
         for part in (half, ~half):
-            matrix = _noise_matrix(near[part], labels[part], a, s)
-            if matrix is None:
-                held_out = -np.inf
-                break
-            held_out += _likelihoods(_true_classes(near[~part], matrix, a, s) @ matrix, labels[~part]).sum()
-        best = max(best, (held_out / max(1, len(rows)), a, s))
+            matrix = _noise_matrix(near[part], labels[part], a, s, strength)
+            held_out[~part] = (
+                -np.inf
+                if matrix is None
+                else _likelihoods(_true_classes(near[~part], matrix, a, s) @ matrix, labels[~part])
+            )
+        if len(rows) and _better(held_out, best, doubtful=strength < chosen[2] == IN_ADVANCE[-1]):
+            best, chosen = held_out, (a, s, strength)
     rows = _drawn(len(given), FIT_ROWS, seed)
-    held_out, a, s = best
-    matrix = _noise_matrix(pool[rows], given[rows], a, s)
-    if matrix is None:
-        a, s = 1.0, 0.0
-        matrix = _first_matrix(pool[rows])
-    return NoiseFit(matrix, a, s, float(held_out))
+    matrix = _noise_matrix(pool[rows], given[rows], *chosen)
+    if matrix is None:  # which no draw but one of very few examples brings about
+        chosen = (1.0, 0.0, IN_ADVANCE[-1])
+        matrix = _uniform_noise(pool.shape[1], 1 - 1 / (2 * pool.shape[1]))
+    return NoiseFit(matrix, *chosen, float(best.mean()) if len(best) else -np.inf)
+
+
+def _better(one: np.ndarray, other: np.ndarray, doubtful: bool) -> bool:
+    """Whether labels are likelier; where uniform noise would be given up, by more than a standard error."""
+    if not np.isfinite(one).all() or not np.isfinite(other).all():
+        return bool(np.isfinite(one).all())
+    return _surpasses(one, other, 1.0 if doubtful else 0.0)
+
+
+def _settings() -> Iterator[tuple[float, float, float]]:
+    """What is tried: sharper pools, and likeness to rows of T where these may differ; uniform noise comes first."""
+    for strength in reversed(IN_ADVANCE):
+        for a in SHARPNESS:
+            yield a, 0.0, strength
+    for strength in IN_ADVANCE[:-1]:
+        for s in NEARNESS:
+            for a in (0.5, 1.0, 2.0):
+                yield a, s, strength
 
 
 def clean_probabilities(pool: np.ndarray, noise: NoiseFit) -> np.ndarray:
@@ -196,36 +234,43 @@ def clean_probabilities(pool: np.ndarray, noise: NoiseFit) -> np.ndarray:
     return result
 
 
-def em_step(probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """A noise matrix under which the given labels, and the examples given in advance, are no less likely."""
+def em_step(
+    probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray, in_advance: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """A noise matrix under which the given labels, and the counts given in advance, are no less likely."""
+    joint = _joint(probabilities, given, matrix) + in_advance
+    return joint / joint.sum(1, keepdims=True)
+
+
+def _joint(probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """How often each true class was written as each label, as far as the matrix says."""
     joint = np.zeros_like(matrix)
     for rows in _blocks(len(given)):
         posterior = soft_targets(probabilities[rows], given[rows], matrix)
         for label in range(len(matrix)):
             joint[:, label] += posterior[given[rows] == label].sum(0)
-    joint += _in_advance(len(matrix))
-    return joint / joint.sum(1, keepdims=True)
+    return joint
 
 
-def _noise_matrix(pool: np.ndarray, given: np.ndarray, a: float, s: float) -> np.ndarray | None:
+def _uniform_noise(classes: int, right: float) -> np.ndarray:
+    return right * np.eye(classes) + (1 - right) / (classes - 1) * (1 - np.eye(classes))
+
+
+def _noise_matrix(pool: np.ndarray, given: np.ndarray, a: float, s: float, strength: float) -> np.ndarray | None:
     """The matrix that goes with a and s; none where a class would be written as another one most often."""
-    matrix = _first_matrix(pool)
-    for _ in range(ROUNDS):
-        probabilities = _true_classes(pool, matrix, a, s)
-        for _ in range(2):
-            matrix = em_step(probabilities, given, matrix)
+    classes = pool.shape[1]
+    sums = np.eye(classes) + 1e-3
+    np.add.at(sums, pool.argmax(1), pool)  # what the pool says of the examples that it takes for each class
+    matrix = sums / sums.sum(1, keepdims=True)
+    probabilities = _true_classes(pool, matrix, a, s)
+    for step in range(ROUNDS):
+        if s and step % 2 == 0:
+            probabilities = _true_classes(pool, matrix, a, s)
+        joint = _joint(probabilities, given, matrix)
+        right = (np.trace(joint) + 1) / (joint.sum() + 1 + 1 / classes)
+        joint += strength * _uniform_noise(classes, right)
+        matrix = joint / joint.sum(1, keepdims=True)
     return matrix if (matrix.argmax(1) == np.arange(len(matrix))).all() else None
-
-
-def _first_matrix(pool: np.ndarray) -> np.ndarray:
-    """What the pool says on average of the examples that it takes for each class."""
-    sums = _in_advance(pool.shape[1])
-    np.add.at(sums, pool.argmax(1), pool)
-    return sums / sums.sum(1, keepdims=True)
-
-
-def _in_advance(classes: int) -> np.ndarray:
-    return PSEUDO * (RIGHT * np.eye(classes) + (1 - RIGHT) / classes)
 
 
 def _true_classes(pool: np.ndarray, matrix: np.ndarray, a: float, s: float) -> np.ndarray:
@@ -240,23 +285,31 @@ def soft_targets(
     probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray, trust: float = 1.0
 ) -> np.ndarray:
     """q(y) ∝ π(y|x) · T[y, ỹ]^trust: (n, C)."""
-    seen = (matrix**trust).T[given]
+    seen = (np.maximum(matrix, LEAST) ** trust).T[given]
     joint = probabilities * seen + TINY
     return joint / joint.sum(1, keepdims=True)
 
 
-def choose_trust(given: np.ndarray, predictions: Mapping[float, np.ndarray]) -> float:
+def usual_trust(probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray) -> float:
+    """Full where the noise matrix explains most differences between members and labels, cautious where few."""
+    chosen = probabilities.argmax(1)
+    differ = int((chosen != given).sum())
+    share = (1 - np.diag(matrix)[chosen]).sum() / max(1, differ)
+    low, high = EXPLAINED
+    return CAUTIOUS + (1 - CAUTIOUS) * float(np.clip((share - low) / (high - low), 0, 1))
+
+
+def choose_trust(given: np.ndarray, predictions: Mapping[float, np.ndarray], usual: float) -> float:
     """The trust whose targets teach best.
 
     ``predictions`` are, for each trust, probabilities (n, C) by a model trained on those targets of other examples.
-    The trust nearest to the usual one is kept unless another one predicts more given labels, beyond one standard
-    error of the difference.
+    The trust nearest to the usual one is kept unless another one predicts more given labels, by more than half a
+    standard error of the difference.
     """
     right = {trust: p.argmax(1) == given for trust, p in predictions.items()}
-    kept = min(right, key=lambda trust: (abs(trust - USUAL_TRUST), trust))
-    for trust in sorted(right, key=lambda trust: (-right[trust].sum(), abs(trust - USUAL_TRUST))):
-        gain = right[trust].astype(float) - right[kept]
-        if gain.mean() > gain.std() / max(1, len(gain)) ** 0.5:
+    kept = min(right, key=lambda trust: (abs(trust - usual), trust))
+    for trust in sorted(right, key=lambda trust: (-right[trust].sum(), abs(trust - usual))):
+        if _surpasses(right[trust].astype(float), right[kept].astype(float), 0.5):
             return trust
     return kept
 
@@ -272,6 +325,12 @@ def _softmax(scores: np.ndarray) -> np.ndarray:
 
 def _likelihoods(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.log(probabilities[np.arange(len(labels)), labels] + TINY)
+
+
+def _surpasses(one: np.ndarray, other: np.ndarray, errors: float = 1.0) -> bool:
+    """Whether one is larger on average, by more than so many standard errors of the difference."""
+    gain = one - other
+    return bool(len(gain) and gain.mean() > errors * gain.std() / len(gain) ** 0.5)
 
 
 def _drawn(count: int, most: int, seed: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from accord.estimators.log_split import TRAIN
 from accord.files import whole_file
 from accord.tasks.base import CellData, Measurement
 from accord.tasks.clicks import ClickTask
-from accord.tasks.labels import LabelTask
+from accord.tasks.labels import GIVEN, LabelTask
 
 COLUMNS = ("decision", "clean")
 """What is kept of each example, where decisions are measured."""

@@ -74,9 +74,7 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
     classes, numbers = np.unique(np.concatenate([true, labels]), return_inverse=True)
     truth, own = numbers[: len(true)], numbers[len(true) :]
     if noise:
-        noisy = add_noise(
-            truth, len(classes), noise, kind=noise_kind, seed=settings.seed, inputs=examples.inputs
-        )
+        noisy = add_noise(truth, len(classes), noise, kind=noise_kind, seed=settings.seed, inputs=examples.inputs)
         labels = classes[noisy.labels]
     elif given.truth is not None:
         noisy = NoisyLabels(own, truth, GIVEN, float((own != truth).mean()))
@@ -84,8 +82,8 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
     def write_truth(draft: Path) -> None:
         if noisy is not None:
             # By the number of each example among those trained on and, where others were kept apart, among all.
-            true = {"index": np.arange(len(labels)), "true_label": true, "is_noise": noisy.is_noise}
-            parquet.write_table(pa.table(true if rows is None else true | {"row": rows}), draft / TRUTH)
+            known = {"index": np.arange(len(labels)), "true_label": true, "is_noise": noisy.is_noise}
+            parquet.write_table(pa.table(known if rows is None else known | {"row": rows}), draft / TRUTH)
 
     source = {"X": examples.inputs, "y": labels, "clean": trusted, "names": examples.names}
     notes = examples.notes | {"noise": None if noisy is None else noisy.notes()}

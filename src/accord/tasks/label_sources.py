@@ -105,7 +105,7 @@ def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> Label
 def set_apart(
     examples: Labelled, seed: int, truth: np.ndarray | None = None
 ) -> tuple[Labelled, tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray | None]:
-    """Some examples are taken out before noise is added on purpose: their labels are clean, or their truth is known.
+    """Some examples are taken out before noise is added on purpose: their labels are clean, or made so.
 
     The others, these, which the others are, and the others' truth where it is known.
     """

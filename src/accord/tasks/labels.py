@@ -89,9 +89,7 @@ class LabelTask(Task):
         drawn = seed if self.noise_seed is None else self.noise_seed
         key = "noise", id(inputs), id(truth), self.noise, self.noise_kind, drawn
         if key not in cache:
-            noisy = add_noise(
-                truth, len(classes), self.noise, kind=self.noise_kind, seed=drawn, inputs=inputs
-            )
+            noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=drawn, inputs=inputs)
             cache[key] = inputs, truth, noisy
         return cache[key][2]
 
@@ -111,7 +109,7 @@ class LabelTask(Task):
         return CellData([self._source(inputs, classes[noisy.labels], clean)], noisy)
 
     def _apart(self, seed: int, cache: dict[Any, Any]) -> tuple[Any, tuple[Any, Any], np.ndarray, np.ndarray]:
-        """Clean examples are taken out before noise is added: the others' inputs, these, the others' truth and rows.
+        """Clean examples are taken out before noise is added: the others' inputs, these, their truth and rows.
 
         Cells that take the same ones share the others' inputs.
         """

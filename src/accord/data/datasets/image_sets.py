@@ -303,7 +303,8 @@ def _human(kind: str, published: str, what: str) -> RelabelledSet:
         train=images.train,
         test=images.test,
         terms="CC BY-NC 4.0; the images under the terms of cifar10.",
-        citation="J. Wei, Z. Zhu, H. Cheng, T. Liu, G. Niu, Y. Liu, Learning with Noisy Labels Revisited, ICLR 2022",
+        citation="J. Wei, Z. Zhu, H. Cheng, T. Liu, G. Niu, Y. Liu, Learning with Noisy Labels Revisited, ICLR "
+        "2022",
         read=images.read,
         augment=images.augment,
         files=(DataFile("labels.npz", HUMAN_ORIGIN),),
