@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data.noise import KINDS, add_noise, add_noise_by_matrix
-from accord.errors import SettingError
+from accord.data.weak_noise import _sample, _summing_to
+from accord.errors import DataError, SettingError
 
 LABELS = np.arange(20_000) % 10
 
@@ -64,3 +65,77 @@ def test_bad_rates_and_kinds_are_refused() -> None:
         add_noise(LABELS, 10, 1.5)
     with pytest.raises(SettingError, match="did you mean 'uniform'"):
         add_noise(LABELS, 10, 0.1, kind="unifrom")
+
+
+# -- noise that depends on the example ---------------------------------------------------------------------
+
+
+def blobs(n: int = 1500, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Three classes in a row: 0 and 1 overlap, 2 is far. Inputs, truth, and whether an example is of 0 or 1."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 3, n)
+    centre = np.array([0.0, 1.5, 12.0])[truth]
+    return np.stack([centre + rng.normal(size=n), rng.normal(size=n)], 1), truth, truth < 2
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.floats(0, 1), st.integers(2, 5), st.integers(1, 40), st.integers(0, 5))
+def test_the_wanted_share_is_wrong_exactly_whatever_the_inputs(
+    rate: float, classes: int, n: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    inputs, truth = rng.normal(size=(n, 3)) * [1, 0, 5], rng.integers(0, classes, n)
+    noisy = add_noise(truth, classes, rate, kind="instance", seed=seed, inputs=inputs)
+    assert noisy.is_noise.sum() == round(rate * n)
+    assert 0 <= noisy.labels.min() <= noisy.labels.max() < classes
+    again = add_noise(truth, classes, rate, kind="instance", seed=seed, inputs=inputs)
+    assert again.labels.tobytes() == noisy.labels.tobytes()
+
+
+def test_errors_lie_where_a_weak_model_doubts_and_go_to_what_it_confuses() -> None:
+    inputs, truth, near = blobs()
+    noisy = add_noise(truth, 3, 0.2, kind="instance", seed=3, inputs=inputs)
+    wrong = noisy.is_noise
+    assert wrong[near].mean() > 20 * wrong[~near].mean()
+    assert (noisy.labels[wrong & near] < 2).mean() > 0.95
+    between = np.abs(inputs[:, 0] - 0.75) < 0.5
+    assert wrong[near & between].mean() > 1.5 * wrong[near & ~between].mean()
+    assert (add_noise(truth, 3, 0.2, kind="instance", seed=4, inputs=inputs).labels != noisy.labels).any()
+
+
+def test_images_are_seen_small_and_as_they_are() -> None:
+    """An image is averaged down; the same picture at twice the size gets the same labels."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(400) % 4
+    small = np.zeros((400, 8, 8, 1))
+    small[np.arange(400), truth * 2] = 40
+    small += rng.normal(0, 20, small.shape)
+    large = small.repeat(2, 1).repeat(2, 2)
+    found = [add_noise(truth, 4, 0.3, kind="instance", inputs=x).labels for x in (small, large)]
+    assert (found[0] == found[1]).mean() > 0.99
+    assert add_noise(truth, 4, 0.3, kind="instance", inputs=np.zeros((400, 40, 40, 3), np.uint8)).realised == 0.3
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=2, max_size=30), st.floats(0, 1), st.integers(0, 9))
+def test_each_example_is_drawn_with_its_own_chance(chances: list[float], share: float, seed: int) -> None:
+    wanted = round(share * len(chances))
+    if not wanted:
+        return
+    moved = _summing_to(np.array(chances), wanted)
+    assert moved.sum() == pytest.approx(wanted)
+    assert moved.min() >= 0
+    assert moved.max() <= 1 + 1e-9
+    assert len(set(_sample(moved, wanted, np.random.default_rng(seed)))) == wanted
+
+
+def test_chances_are_kept() -> None:
+    chances = np.array([0.9, 0.1, 0.5, 0.5])
+    drawn = [_sample(chances, 2, np.random.default_rng(seed)) for seed in range(3000)]
+    assert np.bincount(np.concatenate(drawn)) / 3000 == pytest.approx(chances, abs=0.03)
+
+
+def test_noise_by_inputs_needs_them() -> None:
+    with pytest.raises(SettingError, match="inputs="):
+        add_noise(LABELS, 10, 0.1, kind="instance")
+    with pytest.raises(DataError, match="3 inputs for 20000 labels"):
+        add_noise(LABELS, 10, 0.1, kind="instance", inputs=np.zeros((3, 2)))

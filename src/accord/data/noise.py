@@ -8,9 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from accord.data.weak_noise import by_weak_model
 from accord.errors import DataError, SettingError, nearest
 
-NoiseKind = Literal["uniform", "others", "pair"]
+NoiseKind = Literal["uniform", "others", "pair", "instance"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ KINDS: dict[str, Callable[[np.ndarray, int, np.random.Generator], np.ndarray]] =
     "pair": _pair,
 }
 """New labels: drawn from all classes (so that 40 % makes 36 % wrong with ten), from the other ones, or the next."""
+KINDS_BY_INPUTS: dict[str, Callable[[np.ndarray, np.ndarray, int, float, np.random.Generator], np.ndarray]] = {
+    "instance": by_weak_model,
+}
+"""Kinds that look at the inputs, and choose the examples too: from inputs, labels, classes and the share wanted."""
 
 
 def _class_numbers(labels: Any, classes: int, of_whom: str = "there are") -> np.ndarray:
@@ -68,15 +73,24 @@ def _class_numbers(labels: Any, classes: int, of_whom: str = "there are") -> np.
     return numbers
 
 
+def _inputs_of(labels: np.ndarray, inputs: Any, kind: str) -> np.ndarray:
+    if inputs is None:
+        raise SettingError(f"Noise of the kind '{kind}' depends on the examples; give them with inputs=.")
+    array = np.asarray(inputs)
+    if len(array) != len(labels):
+        raise DataError(f"There are {len(array)} inputs for {len(labels)} labels; give one for each.")
+    return array
+
+
 def check_kind(kind: str) -> None:
-    if kind not in KINDS:
-        raise SettingError(f"Unknown kind of noise '{kind}': {nearest(kind, KINDS)}")
+    if kind not in KINDS and kind not in KINDS_BY_INPUTS:
+        raise SettingError(f"Unknown kind of noise '{kind}': {nearest(kind, [*KINDS, *KINDS_BY_INPUTS])}")
 
 
 def add_noise(
-    labels: np.ndarray, classes: int, rate: float, *, kind: str = "uniform", seed: int = 0
+    labels: np.ndarray, classes: int, rate: float, *, kind: str = "uniform", seed: int = 0, inputs: Any = None
 ) -> NoisyLabels:
-    """Redraw the labels of a share of the examples, chosen at random.
+    """Redraw the labels of a share of the examples, chosen at random; the kind `instance` needs their inputs.
 
     >>> add_noise(np.zeros(10, int), classes=2, rate=0.5, kind="others").realised
     0.5
@@ -88,6 +102,9 @@ def add_noise(
         raise SettingError("Noise needs at least two classes.")
     labels = _class_numbers(labels, classes)
     rng = np.random.default_rng([seed, 0x4015E])
+    if kind in KINDS_BY_INPUTS:
+        noisy = KINDS_BY_INPUTS[kind](_inputs_of(labels, inputs, kind), labels, classes, rate, rng)
+        return NoisyLabels(noisy, labels, kind, rate)
     chosen = rng.permutation(len(labels))[: round(rate * len(labels))]
     noisy = labels.copy()
     noisy[chosen] = KINDS[kind](labels[chosen], classes, rng)

@@ -17,7 +17,7 @@ from accord.estimators.log_split import TRAIN
 from accord.files import whole_file
 from accord.tasks.base import CellData, Measurement
 from accord.tasks.clicks import ClickTask
-from accord.tasks.labels import LabelTask
+from accord.tasks.labels import GIVEN, LabelTask
 
 COLUMNS = ("decision", "clean")
 """What is kept of each example, where decisions are measured."""
@@ -95,9 +95,10 @@ def label_decisions(clf: Any, task: LabelTask, data: CellData, path: Path) -> di
     noisy, test = data.noise, task.test
     right = ~noisy.is_noise if noisy is not None else np.ones(len(clf.labels_), bool)
     parts = {"train": (clf.predicted_, np.where(clf.part_ == TRAIN, right, NEITHER))}
-    if test is not None and noisy is not None:
+    if test is not None and noisy is not None and noisy.kind != GIVEN:  # noise of one's own is not in the test
         truth = clf.class_numbers(test[1])
-        changed = add_noise(truth, len(clf.classes_), noisy.rate, kind=noisy.kind, seed=0)  # for all models alike
+        more = {"kind": noisy.kind, "seed": 0, "inputs": test[0]}  # for all models alike
+        changed = add_noise(truth, len(clf.classes_), noisy.rate, **more)
         parts["test"] = (clf.predict_proba(test[0]).argmax(1), ~changed.is_noise)
     for name, (decided, clean) in parts.items():
         _write(decided, clean, path.with_suffix(f".{name}.{DECISIONS}.parquet"))

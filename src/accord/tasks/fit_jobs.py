@@ -49,10 +49,11 @@ def click_job(
 
 def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str, clean: Path | None) -> FitJob:
     """``given`` are examples as `label_sources` reads them; noise is added to their labels on purpose."""
-    from accord.data.noise import add_noise
+    from accord.data.noise import NoisyLabels, add_noise
     from accord.estimators.classifier import Classifier
     from accord.methods import METHODS
     from accord.tasks.label_sources import further, set_apart
+    from accord.tasks.labels import GIVEN, OWN_NOISE
 
     values = {"augment": given.augment} | values
     settings = Classifier.check_settings(values)
@@ -60,23 +61,29 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
     if clean is not None and not uses_clean:
         using = ", ".join(name for name in METHODS if METHODS.find(name).uses_clean_labels)
         raise SettingError(f"--clean is for {using}; method '{settings.method}' uses none.")
-    examples, rows = given.examples, None
+    if noise and given.truth is not None:
+        raise SettingError(OWN_NOISE)
+    examples, true, rows = given.examples, given.truth, None
     trusted = None if clean is None else further(given, clean)
     if uses_clean and clean is None:
-        if not noise:
+        if not noise and true is None:
             raise SettingError("This method learns from some clean examples: give them with --clean FILE.")
-        examples, trusted, rows = set_apart(examples, settings.seed)
+        examples, trusted, rows, true = set_apart(examples, settings.seed, true)
     labels, noisy = examples.labels, None
+    true = labels if true is None else true
+    classes, numbers = np.unique(np.concatenate([true, labels]), return_inverse=True)
+    truth, own = numbers[: len(true)], numbers[len(true) :]
     if noise:
-        classes, numbers = np.unique(labels, return_inverse=True)
-        noisy = add_noise(numbers, len(classes), noise, kind=noise_kind, seed=settings.seed)
+        noisy = add_noise(truth, len(classes), noise, kind=noise_kind, seed=settings.seed, inputs=examples.inputs)
         labels = classes[noisy.labels]
+    elif given.truth is not None:
+        noisy = NoisyLabels(own, truth, GIVEN, float((own != truth).mean()))
 
     def write_truth(draft: Path) -> None:
         if noisy is not None:
             # By the number of each example among those trained on and, where others were kept apart, among all.
-            true = {"index": np.arange(len(labels)), "true_label": examples.labels, "is_noise": noisy.is_noise}
-            parquet.write_table(pa.table(true if rows is None else true | {"row": rows}), draft / TRUTH)
+            known = {"index": np.arange(len(labels)), "true_label": true, "is_noise": noisy.is_noise}
+            parquet.write_table(pa.table(known if rows is None else known | {"row": rows}), draft / TRUTH)
 
     source = {"X": examples.inputs, "y": labels, "clean": trusted, "names": examples.names}
     notes = examples.notes | {"noise": None if noisy is None else noisy.notes()}

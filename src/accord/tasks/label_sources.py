@@ -44,12 +44,15 @@ class LabelExamples:
     examples: Labelled
     test: tuple[np.ndarray, np.ndarray] | None = None
     augment: str = "none"
+    truth: np.ndarray | None = None
+    """The true labels, where those of the examples are known to be wrong in part."""
 
     def task(self, noise: float, noise_kind: str, truth: Path | None) -> LabelTask:
         """The task of these examples; a file of clean examples to test by takes the place of the set's own."""
         test = self.test if truth is None else further(self, truth)
         protocol = {"data": self.examples.notes["data"], "noise": noise, "noise_kind": noise_kind}
-        return LabelTask(self.examples.inputs, self.examples.labels, test, noise, noise_kind, protocol=protocol)
+        given = self.examples.inputs, self.examples.labels, test, noise, noise_kind
+        return LabelTask(*given, protocol=protocol, truth=self.truth)
 
 
 def read_examples(source: LabelSource) -> LabelExamples:
@@ -58,7 +61,7 @@ def read_examples(source: LabelSource) -> LabelExamples:
         entry = IMAGE_SETS[name]
         data = entry.load()
         examples = Labelled(data.inputs, data.labels, None, {"source": "catalogue", "data": name})
-        return LabelExamples(source, examples, (data.test_inputs, data.test_labels), entry.augment)
+        return LabelExamples(source, examples, (data.test_inputs, data.test_labels), entry.augment, data.truth)
     if source.data.is_dir():
         if source.labels is None:
             raise SettingError(f"'{name}' is a folder; say which file holds its labels with --labels FILE.")
@@ -99,12 +102,15 @@ def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> Label
     return replace(examples, inputs=examples.inputs[:, [own.index(name) for name in columns]])
 
 
-def set_apart(examples: Labelled, seed: int) -> tuple[Labelled, tuple[np.ndarray, np.ndarray], np.ndarray]:
-    """Some examples are taken out before noise is added on purpose: their labels are clean.
+def set_apart(
+    examples: Labelled, seed: int, truth: np.ndarray | None = None
+) -> tuple[Labelled, tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray | None]:
+    """Some examples are taken out before noise is added on purpose: their labels are clean, or made so.
 
-    The others, these, and which the others are.
+    The others, these, which the others are, and the others' truth where it is known.
     """
     apart, rest = clean_apart(len(examples.labels), seed)
     names: Any = None if examples.names is None else examples.names[rest]
     kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes)
-    return kept, (examples.inputs[apart], examples.labels[apart]), rest
+    clean = examples.labels if truth is None else truth
+    return kept, (examples.inputs[apart], clean[apart]), rest, None if truth is None else truth[rest]

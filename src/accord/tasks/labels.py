@@ -24,6 +24,9 @@ from accord.tasks.base import ORACLE, Cell, CellData, Task
 
 CLEANLAB = "cleanlab"
 """A row in which cleanlab finds the noise, by out-of-sample probabilities of networks that are trained normally."""
+GIVEN = "given"
+"""The kind of noise that was in the labels from the start."""
+OWN_NOISE = "This data set has wrong labels of its own, and says which; leave the noise to be added (--noise) out."
 FOLDS = 5
 FOUND = "noise auc"
 """The metric of how well the noise was found."""
@@ -49,6 +52,9 @@ class LabelTask(Task):
     """Which labels are redrawn; by default others for every seed."""
     spaces: dict[str, Space] = field(default_factory=dict)
     """What is searched for a method, in place of its usual space."""
+    truth: Any = None
+    """The true training labels, where they are known and differ from those given: to measure by, and for the rows
+    that may know them. No noise is added then."""
 
     def estimator_class(self) -> Any:
         from accord.estimators.classifier import Classifier
@@ -57,23 +63,45 @@ class LabelTask(Task):
 
     def check(self, methods: Sequence[str]) -> None:
         needy = [m for m in methods if m == CLEANLAB or self.uses_knowledge(m)]
-        if needy and not self.noise:
+        if self.noise and self.truth is not None:
+            raise DataError(OWN_NOISE)
+        if needy and not self.knows_noise:
             raise DataError(f"The {needy[0]} row needs to know clean labels: give --noise, which adds known noise.")
 
     @cached_property
     def _classes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct labels, and the class number of each example."""
-        return np.unique(self.y, return_inverse=True)
+        """The distinct labels, and the class number of each example: the true one, where it is known."""
+        if self.truth is None:
+            return np.unique(self.y, return_inverse=True)
+        both, numbers = np.unique(np.concatenate([self.truth, self.y]), return_inverse=True)
+        return both, numbers[: len(self.truth)]
+
+    @property
+    def knows_noise(self) -> bool:
+        """Whether it is known which labels are wrong."""
+        return bool(self.noise) or self.truth is not None
+
+    def _noisy(self, inputs: Any, truth: np.ndarray, rows: Any, seed: int, cache: dict[Any, Any]) -> NoisyLabels:
+        """The labels to train on; ``rows`` are the examples, all of them where it is None."""
+        classes, _ = self._classes
+        if self.truth is not None:
+            given = np.searchsorted(classes, np.asarray(self.y) if rows is None else np.asarray(self.y)[rows])
+            return NoisyLabels(given, truth, GIVEN, float((given != truth).mean()))
+        drawn = seed if self.noise_seed is None else self.noise_seed
+        key = "noise", id(inputs), id(truth), self.noise, self.noise_kind, drawn
+        if key not in cache:
+            noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=drawn, inputs=inputs)
+            cache[key] = inputs, truth, noisy
+        return cache[key][2]
 
     def cell_data(self, method: str, seed: int, settings: Any, cache: dict[Any, Any]) -> CellData:
         classes, truth = self._classes
-        if not self.noise:
+        if not self.knows_noise:
             return CellData([self._source(self.X, np.asarray(self.y))])
-        inputs, clean = self.X, None
+        inputs, clean, rows = self.X, None, None
         if self.knows(method) and self.uses_knowledge(method):
-            inputs, clean, truth = self._apart(seed, cache)
-        drawn = seed if self.noise_seed is None else self.noise_seed
-        noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=drawn)
+            inputs, clean, truth, rows = self._apart(seed, cache)
+        noisy = self._noisy(inputs, truth, rows, seed, cache)
         if method == ORACLE:
             right = ~noisy.is_noise
             return CellData([self._source(inputs[right], classes[truth[right]], clean)])
@@ -81,8 +109,8 @@ class LabelTask(Task):
             return CellData(self._folds(inputs, classes[noisy.labels], seed), noisy)
         return CellData([self._source(inputs, classes[noisy.labels], clean)], noisy)
 
-    def _apart(self, seed: int, cache: dict[Any, Any]) -> tuple[Any, tuple[Any, Any], np.ndarray]:
-        """Clean examples are taken out before noise is added: the others' inputs, these, and the others' truth.
+    def _apart(self, seed: int, cache: dict[Any, Any]) -> tuple[Any, tuple[Any, Any], np.ndarray, np.ndarray]:
+        """Clean examples are taken out before noise is added: the others' inputs, these, their truth and rows.
 
         Cells that take the same ones share the others' inputs.
         """
@@ -91,7 +119,7 @@ class LabelTask(Task):
         if key not in cache:
             taken, rest = clean_apart(len(truth), seed)
             clean = self.X[taken], classes[truth[taken]]
-            cache[key] = self.X, self.y, (self.X[rest], clean, truth[rest])
+            cache[key] = self.X, self.y, (self.X[rest], clean, truth[rest], rest)
         return cache[key][2]
 
     def _folds(self, inputs: Any, labels: np.ndarray, seed: int) -> list[dict[str, Any]]:
@@ -166,14 +194,17 @@ class LabelTask(Task):
         return "accuracy"
 
     def remarks(self) -> list[str]:
-        if not self.noise:
+        if not self.knows_noise:
             return []
         noisy = self.cell_data("normal", 0, None, {}).noise
         realised = "" if noisy is None else f", of which {noisy.realised:.1%} of all are wrong (seed 0)"
+        if noisy is not None and self.truth is not None:
+            return [f"Noise: the labels as people gave them, of which {noisy.realised:.1%} are wrong"]
         return [f"Noise: {self.noise:.0%} of labels redrawn ({self.noise_kind}){realised}"]
 
     def inputs(self) -> list[Any]:
-        return [self.X, self.y, *(() if self.test is None else self.test)]
+        truth = () if self.truth is None else (self.truth,)
+        return [self.X, self.y, *(() if self.test is None else self.test), *truth]
 
     def identity_words(self, measurements: Sequence[str]) -> list[str]:
         drawn = [] if self.noise_seed is None else [self.noise_seed]

@@ -79,6 +79,8 @@ class Entry:
     """Files at the set's origin; none for a set that a library carries."""
     package: Package | None = None
     """The same data in a package; its files replace all of ``files``."""
+    needs: tuple[Entry, ...] = ()
+    """Other sets whose files it uses."""
 
     def path(self, name: str, root: Path) -> Path:
         return root / self.folder / name
@@ -90,11 +92,14 @@ class Entry:
         return [file for file in self.files if not self.path(file.name, root).is_file()]
 
     def at_hand(self, root: Path | None) -> bool:
-        return not self.files or (root is not None and not self.missing(root))
+        own = not self.files or (root is not None and not self.missing(root))
+        return own and all(entry.at_hand(root) for entry in self.needs)
 
     def require(self, root: Path | None = None) -> Path:
         """The folder of the set's files; where some are missing, the error says which and from where."""
         root = root or data_root()
+        for entry in self.needs:
+            entry.require(root)
         get = f"run `accord data get {self.name} --to DIR` and set {FOLDER_VARIABLE}=DIR"
         if root is None:
             raise MissingDataError(f"Data set '{self.name}' is not at hand: {get}.")

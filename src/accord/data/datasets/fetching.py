@@ -43,6 +43,8 @@ def fetch(entry: Entry, root: Path, way: str = "auto", tick: Tick = lambda done,
         raise SettingError(f"Unknown way '{way}': choose from {', '.join(WAYS)}.")
     if not entry.files:
         return "the library that carries it"
+    for needed in entry.needs:
+        fetch(needed, root, way, tick)
     if entry.at_hand(root):
         entry.verify(root)
         return "the folder, where it was already"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from accord.data.datasets.entries import DataFile, Entry, package_of
 from accord.data.datasets.image_files import read_cifar_binary, read_idx, read_png_sheets
+from accord.data.datasets.label_arrays import array_names, read_label_array
+from accord.data.datasets.names import HUMAN_LABELS
 from accord.errors import DataError
 
 DIGITS_TEST = 500
@@ -27,6 +29,8 @@ class LabelledImages:
     labels: np.ndarray
     test_inputs: np.ndarray
     test_labels: np.ndarray
+    truth: np.ndarray | None = None
+    """The true labels of the training examples, where those given are known to be wrong in part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +66,35 @@ class ImageSet(Entry):
     def verify(self, root: Path) -> None:
         """Read every file and check the pixels, whatever files they came in."""
         self.load(root)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelabelledSet(ImageSet):
+    """The images of another set, with training labels of another origin; the test labels stay."""
+
+    images: ImageSet
+    array: tuple[str, ...]
+    """The array of the given labels: any of these names."""
+    clean: tuple[str, ...]
+    """The array of the true labels; they must be those of the images, or the rows are in another order."""
+
+    def missing(self, root: Path) -> list[DataFile]:
+        """The file of labels, if it is not there or has no such array."""
+        (file,) = self.files
+        path = self.path(file.name, root)
+        return [] if path.is_file() and set(self.array) & array_names(path) else [file]
+
+    def load(self, root: Path | None = None) -> LabelledImages:
+        path = self.require(root) / self.files[0].name
+        data = self.images.load(root)
+        names = np.array(self.classes)
+        given, truth = (names[read_label_array(path, a, len(names))] for a in (self.array, self.clean))
+        if len(given) != len(data.labels) or not np.array_equal(truth, data.labels):
+            raise DataError(
+                f"The true labels in '{path}' are not those of '{self.images.name}': their rows must be in the "
+                "order of its images."
+            )
+        return replace(data, name=self.name, labels=given, truth=truth)
 
 
 def _digits(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -112,7 +145,7 @@ def _idx_files(base: str, checks: tuple[str, str, str, str]) -> tuple[DataFile, 
 CIFAR_ORIGIN = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 CIFAR_CHECK = "md5:c32a1d4ab5d03f1284b67883e8d87530"
 
-IMAGE_SETS = {
+_PLAIN_SETS = {
     entry.name: entry
     for entry in (
         ImageSet(
@@ -256,3 +289,41 @@ IMAGE_SETS = {
         ),
     )
 }
+
+
+def _human(kind: str, published: str, what: str) -> RelabelledSet:
+    """CIFAR-10N: labels by people, of whom three saw each training image of CIFAR-10."""
+    images = _PLAIN_SETS["cifar10"]
+    return RelabelledSet(
+        name=f"cifar10n-{kind}",
+        folder="cifar10n",
+        title=f"CIFAR-10N, {what}",
+        classes=images.classes,
+        size=images.size,
+        train=images.train,
+        test=images.test,
+        terms="CC BY-NC 4.0; the images under the terms of cifar10.",
+        citation="J. Wei, Z. Zhu, H. Cheng, T. Liu, G. Niu, Y. Liu, Learning with Noisy Labels Revisited, ICLR "
+        "2022",
+        read=images.read,
+        augment=images.augment,
+        files=(DataFile("labels.npz", HUMAN_ORIGIN),),
+        needs=(images,),
+        images=images,
+        array=(kind, published),
+        clean=("clean", "clean_label"),
+    )
+
+
+HUMAN_ORIGIN = (
+    "the arrays of CIFAR-10_human.pt, published at https://github.com/UCSC-REAL/cifar-10-100n, "
+    "saved with numpy.savez"
+)
+_HUMAN = {
+    "aggregate": ("aggre_label", "the majority of three people"),
+    "random1": ("random_label1", "the first of three people"),
+    "random2": ("random_label2", "the second of three people"),
+    "random3": ("random_label3", "the third of three people"),
+    "worst": ("worse_label", "a wrong label of three people's, if any"),
+}
+IMAGE_SETS = _PLAIN_SETS | {entry.name: entry for entry in (_human(kind, *_HUMAN[kind]) for kind in HUMAN_LABELS)}

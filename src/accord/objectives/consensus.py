@@ -1,0 +1,342 @@
+"""What several classifiers, each asked about examples it has not seen, say of the labels that were given.
+
+The predictions are an array (n, M, C): for n examples, the probabilities of C classes by M members. The members
+were trained on the given labels, wrong ones among them. Nothing here ever sees a true label: every number is
+fitted to the given labels that the members had not seen, and chosen by how well it predicts held-out ones.
+
+The steps, each a function of its own:
+
+1. `member_weights`: how much each member counts. The pool of the members, ∏ p_m^w_m, predicts the given label.
+2. `fit_noise`: how labels go wrong. The true class y has probability π(y|x); it is written down as ỹ with
+   probability T[y, ỹ]. The pool ρ(x) predicts ỹ, not y, so π is found from it in two ways at once:
+   π(y|x) ∝ ρ_y(x)^a · exp(s · Σ_j ρ_j(x) log T[y, j]). The first factor sharpens the pool. The second asks which
+   row of T the pool looks like: under pair noise the pool says 60 % cat and 40 % dog of every cat, and this is the
+   row of the cats, not a doubt between two classes.
+3. `soft_targets`: q(y) ∝ π(y|x) · T[y, ỹ]^trust. With a trust of 1 this is Bayes' rule, and right if labels go
+   wrong by their class alone. But T is read where the members are sure, and people err where they are not: then T
+   has hardly any noise, while members and labels differ often. `usual_trust` sees that by the share of these
+   differences that T explains. Whether members or labels are right about the rest is not to be seen in the labels'
+   likelihood (a doubtful example and a badly labelled one look alike), but in what is learned from the targets:
+   `choose_trust` compares that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+TINY = 1e-12
+LEAST = 1e-4
+"""Probabilities of members count as at least this: no member alone can rule a class out."""
+SHRINKAGES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
+"""How strongly members' weights are drawn towards equal ones; which, is chosen by held-out likelihood."""
+SHARPNESS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+NEARNESS = (0.5, 1.0, 2.0, 4.0)
+IN_ADVANCE = (5.0, 50.0, 1e6)
+"""Examples that each row of a noise matrix is given in advance, with uniform noise of the same rate in all rows: a
+few, many, or so many that nothing else counts. Which, is chosen by held-out likelihood."""
+ROUNDS = 24
+"""Times that the true classes and the noise matrix are found from one another."""
+WEIGHT_ROWS, SEARCH_ROWS, FIT_ROWS = 20_000, 10_000, 100_000
+"""Examples drawn for the weights, for the search of a and s, and for the noise matrix; more add nothing."""
+BLOCK = 1 << 16
+"""Examples at a time."""
+TRUSTS = (0.0, 0.2, 0.5, 1.0)
+CAUTIOUS = 0.2
+"""The trust in labels where the noise matrix does not explain why members and labels differ."""
+EXPLAINED = (0.4, 0.6)
+"""Shares explained: up to the first the trust is cautious, from the second on it is full."""
+
+
+@dataclass(frozen=True)
+class NoiseFit:
+    """How given labels come from true ones."""
+
+    matrix: np.ndarray
+    """T[y, j] = P(given j | true y)."""
+    sharpness: float
+    """a, the exponent of the pool."""
+    nearness: float
+    """s, what the likeness to the rows of T counts."""
+    in_advance: float
+    """How strongly T was drawn towards uniform noise."""
+    held_out: float
+    """Mean log likelihood of given labels that the fit had not seen."""
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """What the members say of n examples together."""
+
+    weights: np.ndarray
+    """(M,): how much each member counts; their sum is the inverse of a temperature."""
+    noise: NoiseFit
+    probabilities: np.ndarray
+    """(n, C): π, the true class by the members alone, which have not seen the given label."""
+    targets: np.ndarray
+    """(n, C): the true class by the members and the given label."""
+    trust: float
+    """How far the targets follow Bayes' rule."""
+    quality: np.ndarray
+    """(n,): the probability that the given label is right."""
+    believers: np.ndarray
+    """(n,): members whose likeliest class is the given label."""
+    agreement: np.ndarray
+    """(n,): the share of pairs of members that have the same likeliest class; 1 where there is one member."""
+
+
+def consensus(
+    predictions: np.ndarray, given: np.ndarray, *, trust: float | None = None, seed: int = 0
+) -> Consensus:
+    """All steps at once, with the usual trust where none is given.
+
+    The seed draws the examples that are fitted to, where there are very many.
+    """
+    weights = member_weights(predictions, given, seed=seed)
+    pool = pooled(predictions, weights)
+    noise = fit_noise(pool, given, seed=seed)
+    probabilities = clean_probabilities(pool, noise)
+    trust = usual_trust(probabilities, given, noise.matrix) if trust is None else trust
+    targets = soft_targets(probabilities, given, noise.matrix, trust)
+    believers, agreement = votes(predictions, given)
+    quality = targets[np.arange(len(given)), given]
+    return Consensus(weights, noise, probabilities, targets, trust, quality, believers, agreement)
+
+
+# -- the pool of the members -------------------------------------------------------------------------------
+
+
+def member_weights(predictions: np.ndarray, given: np.ndarray, *, seed: int = 0) -> np.ndarray:
+    """Weights of the members in the pool, not negative, by the likelihood of the given labels.
+
+    They are drawn towards equal ones, as strongly as predicts held-out labels best, and more strongly where that
+    costs less than a standard error. Their sum is left free.
+    """
+    rows = _drawn(len(given), WEIGHT_ROWS, seed)
+    logs, labels = np.log(np.maximum(predictions[rows], LEAST)), given[rows]
+    if logs.shape[1] > 1:
+        fold = np.arange(len(rows)) % 5
+        held_out = [_cross_validated(logs, labels, fold, shrinkage) for shrinkage in SHRINKAGES]
+        best = max(held_out, key=lambda likelihoods: likelihoods.sum())
+        good = [k for k, likelihoods in enumerate(held_out) if not _surpasses(best, likelihoods)]
+        return _best_weights(logs, labels, SHRINKAGES[max(good)])
+    return _best_weights(logs, labels, 0.0)
+
+
+def _cross_validated(logs: np.ndarray, labels: np.ndarray, fold: np.ndarray, shrinkage: float) -> np.ndarray:
+    """The log likelihood of every label by weights fitted to other examples."""
+    held_out = np.zeros(len(labels))
+    for k in np.unique(fold):
+        held = fold == k
+        weights = _best_weights(logs[~held], labels[~held], shrinkage)
+        held_out[held] = _likelihoods(_softmax(np.einsum("nmc,m->nc", logs[held], weights)), labels[held])
+    return held_out
+
+
+def _best_weights(logs: np.ndarray, labels: np.ndarray, shrinkage: float) -> np.ndarray:
+    from scipy.optimize import minimize
+
+    count, members, _ = logs.shape
+    if not count:
+        return np.full(members, 1 / members)
+    own = logs[np.arange(count), :, labels].mean(0)
+
+    def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        scores = np.einsum("nmc,m->nc", logs, weights)
+        top = scores.max(1, keepdims=True)
+        p = np.exp(scores - top)
+        total = p.sum(1, keepdims=True)
+        apart = weights - weights.mean()
+        value = (np.log(total) + top).mean() - own @ weights + shrinkage * (apart @ apart)
+        return value, np.einsum("nc,nmc->m", p / total, logs) / count - own + 2 * shrinkage * apart
+
+    found = minimize(loss, np.full(members, 1 / members), jac=True, bounds=[(0, 20)] * members)
+    return found.x if found.x.sum() > 1e-3 else np.full(members, 1 / members)
+
+
+def pooled(predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """∏ p_m^w_m, scaled to sum to 1: (n, C)."""
+    pool = np.empty((predictions.shape[0], predictions.shape[2]))
+    for rows in _blocks(len(pool)):
+        logs = np.log(np.maximum(predictions[rows], LEAST))
+        pool[rows] = _softmax(np.einsum("nmc,m->nc", logs, weights))
+    return pool
+
+
+def votes(predictions: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many members believe each given label, and the share of pairs of members that agree on a class."""
+    choices = predictions.argmax(2)
+    believers = (choices == given[:, None]).sum(1)
+    members = choices.shape[1]
+    if members < 2:
+        return believers, np.ones(len(given))
+    same = sum((choices[:, one, None] == choices[:, one + 1 :]).sum(1) for one in range(members - 1))
+    return believers, np.asarray(same) / (members * (members - 1) / 2)
+
+
+# -- how labels go wrong -----------------------------------------------------------------------------------
+
+
+def fit_noise(pool: np.ndarray, given: np.ndarray, *, seed: int = 0) -> NoiseFit:
+    """The noise matrix, and how true classes are read off the pool, by the likelihood of held-out labels.
+
+    Whatever is found, each class is written as itself more often than as any other one. Where no other fit keeps
+    to that, the pool is taken as it is.
+    """
+    rows = _drawn(len(given), SEARCH_ROWS, seed)
+    near, labels = pool[rows], given[rows]
+    best, chosen = np.full(len(rows), -np.inf), (1.0, 0.0, IN_ADVANCE[-1])
+    half = np.arange(len(rows)) % 2 == 0
+    for a, s, strength in _settings():
+        held_out = np.zeros(len(rows))
+        for part in (half, ~half):
+            matrix = _noise_matrix(near[part], labels[part], a, s, strength)
+            held_out[~part] = (
+                -np.inf
+                if matrix is None
+                else _likelihoods(_true_classes(near[~part], matrix, a, s) @ matrix, labels[~part])
+            )
+        if len(rows) and _better(held_out, best, doubtful=strength < chosen[2] == IN_ADVANCE[-1]):
+            best, chosen = held_out, (a, s, strength)
+    rows = _drawn(len(given), FIT_ROWS, seed)
+    matrix = _noise_matrix(pool[rows], given[rows], *chosen)
+    if matrix is None:  # which no draw but one of very few examples brings about
+        chosen = (1.0, 0.0, IN_ADVANCE[-1])
+        matrix = _uniform_noise(pool.shape[1], 1 - 1 / (2 * pool.shape[1]))
+    return NoiseFit(matrix, *chosen, float(best.mean()) if len(best) else -np.inf)
+
+
+def _better(one: np.ndarray, other: np.ndarray, doubtful: bool) -> bool:
+    """Whether labels are likelier; where uniform noise would be given up, by more than a standard error."""
+    if not np.isfinite(one).all() or not np.isfinite(other).all():
+        return bool(np.isfinite(one).all())
+    return _surpasses(one, other, 1.0 if doubtful else 0.0)
+
+
+def _settings() -> Iterator[tuple[float, float, float]]:
+    """What is tried: sharper pools, and likeness to rows of T where these may differ; uniform noise comes first."""
+    for strength in reversed(IN_ADVANCE):
+        for a in SHARPNESS:
+            yield a, 0.0, strength
+    for strength in IN_ADVANCE[:-1]:
+        for s in NEARNESS:
+            for a in (0.5, 1.0, 2.0):
+                yield a, s, strength
+
+
+def clean_probabilities(pool: np.ndarray, noise: NoiseFit) -> np.ndarray:
+    """π: the probability of each true class, from the pool alone."""
+    result = np.empty_like(pool)
+    for rows in _blocks(len(pool)):
+        result[rows] = _true_classes(pool[rows], noise.matrix, noise.sharpness, noise.nearness)
+    return result
+
+
+def em_step(
+    probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray, in_advance: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """A noise matrix under which the given labels, and the counts given in advance, are no less likely."""
+    joint = _joint(probabilities, given, matrix) + in_advance
+    return joint / joint.sum(1, keepdims=True)
+
+
+def _joint(probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """How often each true class was written as each label, as far as the matrix says."""
+    joint = np.zeros_like(matrix)
+    for rows in _blocks(len(given)):
+        posterior = soft_targets(probabilities[rows], given[rows], matrix)
+        for label in range(len(matrix)):
+            joint[:, label] += posterior[given[rows] == label].sum(0)
+    return joint
+
+
+def _uniform_noise(classes: int, right: float) -> np.ndarray:
+    return right * np.eye(classes) + (1 - right) / (classes - 1) * (1 - np.eye(classes))
+
+
+def _noise_matrix(pool: np.ndarray, given: np.ndarray, a: float, s: float, strength: float) -> np.ndarray | None:
+    """The matrix that goes with a and s; none where a class would be written as another one most often."""
+    classes = pool.shape[1]
+    sums = np.eye(classes) + 1e-3
+    np.add.at(sums, pool.argmax(1), pool)  # what the pool says of the examples that it takes for each class
+    matrix = sums / sums.sum(1, keepdims=True)
+    probabilities = _true_classes(pool, matrix, a, s)
+    for step in range(ROUNDS):
+        if s and step % 2 == 0:
+            probabilities = _true_classes(pool, matrix, a, s)
+        joint = _joint(probabilities, given, matrix)
+        right = (np.trace(joint) + 1) / (joint.sum() + 1 + 1 / classes)
+        joint += strength * _uniform_noise(classes, right)
+        matrix = joint / joint.sum(1, keepdims=True)
+    return matrix if (matrix.argmax(1) == np.arange(len(matrix))).all() else None
+
+
+def _true_classes(pool: np.ndarray, matrix: np.ndarray, a: float, s: float) -> np.ndarray:
+    scores = a * np.log(pool + 1e-6)
+    return _softmax(scores + s * (pool @ np.log(matrix + LEAST).T) if s else scores)
+
+
+# -- targets -----------------------------------------------------------------------------------------------
+
+
+def soft_targets(
+    probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray, trust: float = 1.0
+) -> np.ndarray:
+    """q(y) ∝ π(y|x) · T[y, ỹ]^trust: (n, C)."""
+    seen = (np.maximum(matrix, LEAST) ** trust).T[given]
+    joint = probabilities * seen + TINY
+    return joint / joint.sum(1, keepdims=True)
+
+
+def usual_trust(probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray) -> float:
+    """Full where the noise matrix explains most differences between members and labels, cautious where few."""
+    chosen = probabilities.argmax(1)
+    differ = int((chosen != given).sum())
+    share = (1 - np.diag(matrix)[chosen]).sum() / max(1, differ)
+    low, high = EXPLAINED
+    return CAUTIOUS + (1 - CAUTIOUS) * float(np.clip((share - low) / (high - low), 0, 1))
+
+
+def choose_trust(given: np.ndarray, predictions: Mapping[float, np.ndarray], usual: float) -> float:
+    """The trust whose targets teach best.
+
+    ``predictions`` are, for each trust, probabilities (n, C) by a model trained on those targets of other examples.
+    The trust nearest to the usual one is kept unless another one predicts more given labels, by more than half a
+    standard error of the difference.
+    """
+    right = {trust: p.argmax(1) == given for trust, p in predictions.items()}
+    kept = min(right, key=lambda trust: (abs(trust - usual), trust))
+    for trust in sorted(right, key=lambda trust: (-right[trust].sum(), abs(trust - usual))):
+        if _surpasses(right[trust].astype(float), right[kept].astype(float), 0.5):
+            return trust
+    return kept
+
+
+# -- small tools -------------------------------------------------------------------------------------------
+
+
+def _softmax(scores: np.ndarray) -> np.ndarray:
+    p = np.exp(scores - scores.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    return p
+
+
+def _likelihoods(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.log(probabilities[np.arange(len(labels)), labels] + TINY)
+
+
+def _surpasses(one: np.ndarray, other: np.ndarray, errors: float = 1.0) -> bool:
+    """Whether one is larger on average, by more than so many standard errors of the difference."""
+    gain = one - other
+    return bool(len(gain) and gain.mean() > errors * gain.std() / len(gain) ** 0.5)
+
+
+def _drawn(count: int, most: int, seed: int) -> np.ndarray:
+    """Examples in a random order, as many as are wanted."""
+    return np.random.default_rng([seed, 0xC0]).permutation(count)[:most]
+
+
+def _blocks(count: int) -> list[slice]:
+    return [slice(start, start + BLOCK) for start in range(0, count, BLOCK)]
