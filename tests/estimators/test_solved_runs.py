@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from accord import Recommender
 from accord.cli import main
 from accord.data.simulator import Simulation
-from accord.errors import DataError, InterruptedRunError, LimitError, SettingError
+from accord.errors import AccordError, DataError, InterruptedRunError, LimitError, SettingError
 from accord.estimators import limits
 from accord.experiments.compare import compare
 from accord.experiments.study import Study
@@ -176,6 +176,14 @@ def test_a_catalogue_that_is_too_large_is_refused_before_anything_is_made(
     for model in ("ials", "rp3beta", "itemknn"):
         with pytest.raises(LimitError, match="use fewer"):
             Recommender(model=model).fit(made.log())
+
+
+def test_what_cannot_be_solved_is_one_sentence() -> None:
+    """Two items that the same users clicked, and next to no penalty."""
+    log = {"user": [f"u{k // 3}" for k in range(60)], "item": ["a", "b", "c"] * 20}
+    log = {"user": [*log["user"], "x", "y"], "item": [*log["item"], "d", "d"]}
+    with pytest.raises(AccordError, match=r"The EASE of phase 'training' cannot be solved .*; raise its L2"):
+        Recommender(model="ease", ease_l2=1e-300).fit(log)
 
 
 @pytest.mark.parametrize(
