@@ -51,7 +51,7 @@ class Solver:
         ]
         if learn and solved:
             raise SettingError(
-                f"Phase '{phase.name}' trains a {type(learn[0]).__name__} together with a "
+                f"Phase '{phase.name}' trains {type(learn[0]).__name__} together with "
                 f"{type(solved[0]).__name__}, which has no gradient; give each a phase of its own."
             )
         return None if learn else Solver(phase, runs)
