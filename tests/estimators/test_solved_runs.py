@@ -16,12 +16,12 @@ from safetensors.torch import load_file, save_file
 from accord import Recommender
 from accord.cli import main
 from accord.data.simulator import Simulation
-from accord.errors import DataError, InterruptedRunError, LimitError, SettingError
+from accord.errors import AccordError, DataError, InterruptedRunError, LimitError, SettingError
 from accord.estimators import limits
 from accord.experiments.compare import compare
 from accord.experiments.study import Study
 from accord.experiments.tuning import Tuning, tune
-from accord.methods import methods_of
+from accord.methods import METHODS, Build, Method, Phase, methods_of, register_method
 from accord.models import MODELS, ModelSettings, is_solved, models_of, register_model
 from accord.models.recommenders import EASE, Popularity
 from accord.tasks.clicks import ClickTask
@@ -178,6 +178,14 @@ def test_a_catalogue_that_is_too_large_is_refused_before_anything_is_made(
             Recommender(model=model).fit(made.log())
 
 
+def test_what_cannot_be_solved_is_one_sentence() -> None:
+    """Two items that the same users clicked, and next to no penalty."""
+    log = {"user": [f"u{k // 3}" for k in range(60)], "item": ["a", "b", "c"] * 20}
+    log = {"user": [*log["user"], "x", "y"], "item": [*log["item"], "d", "d"]}
+    with pytest.raises(AccordError, match=r"The EASE of phase 'training' cannot be solved .*; raise its L2"):
+        Recommender(model="ease", ease_l2=1e-300).fit(log)
+
+
 @pytest.mark.parametrize(
     ("model", "name", "value"),
     [("itemknn", "indices", 250), ("rp3beta", "indices", -1), ("ease", "weights", np.nan), ("ials", "scale", -1.0)],
@@ -288,6 +296,52 @@ def test_settings_of_another_thing_are_refused() -> None:
         register_model("wrong", type("WrongModel", (Own,), {"settings": {}, "__qualname__": "WrongModel"}))
     assert not {"clash", "wrong"} & set(MODELS)
     assert Recommender().settings.alpha == 0.5
+
+
+# -- methods with several networks ---------------------------------------------------------------------------
+
+
+class Two(Method):
+    """Two networks in one phase; which, says the test."""
+
+    name = "two-networks"
+    tasks = ("clicks",)
+    takes_solved = True
+    other: ClassVar[str] = "ease"
+
+    def phases(self, build: Build) -> list[Phase]:
+        networks = {"target": build("target"), "other": build("other", self.other)}
+
+        def loss(batch: Any, info: Any) -> torch.Tensor:
+            raise AssertionError("nothing is trained")
+
+        return [Phase("both", networks, target="target", loss=loss, kept=("target", "other"))]
+
+
+@pytest.fixture
+def two() -> Iterator[type[Two]]:
+    yield register_method(Two)  # pyright: ignore[reportReturnType]
+    METHODS.unregister("two-networks")
+
+
+def test_each_network_of_a_phase_has_its_own_sweeps(
+    two: type[Two], made: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve, sweeps = EASE.solve, []
+    monkeypatch.setattr(EASE, "solve", lambda self, sweep: sweeps.append(sweep) or solve(self, sweep))
+    rec = Recommender(model="ials", method=two, patience=0, **QUICK).fit(made.log())
+    assert (sweeps, len(rec.history_)) == ([0], 4)
+    alone = Recommender(model="ease", seed=1).fit(made.log())
+    both = rec.networks_["other"].state_dict(), alone.networks_["target"].state_dict()
+    assert torch.equal(both[0]["weights"], both[1]["weights"])
+
+
+def test_one_that_learns_and_one_that_is_solved_are_refused_in_one_phase(
+    two: type[Two], made: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Two, "other", "mf")
+    with pytest.raises(SettingError, match="trains MF together with IALS.*give each a phase of its own"):
+        Recommender(model="ials", method=two, **QUICK).fit(made.log())
 
 
 # -- the command line --------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from accord.data.interactions import Interactions
 from accord.models.recommenders import EASE, IALS, ItemKNN, Popularity, RP3Beta, ials, neighbours, tables
+from accord.models.recommenders import solved as solved_models
 from accord.models.recommenders.solved import SolvedModel, logistic_fit
 
 USERS, ITEMS = 12, 9
@@ -169,6 +170,9 @@ def test_scores_of_pairs_are_those_of_all(
     torch.testing.assert_close(model.logits(users, items[0]), wanted[0])
     torch.testing.assert_close(model.logits(users[:1], items[0, :1]), wanted[0, :1])
     assert model.logits(users[:0], items[0, :0]).shape == (0,)
+    warm = users[[0, 2, 5]]
+    root = torch.from_numpy(log(1).sum(1))[warm].sqrt().float()
+    torch.testing.assert_close(scores[[0, 2, 5]], 1.7 * model.affinities(warm) / root[:, None] - 0.4)
     counted = Popularity(USERS, ITEMS)
     counted.bind(model.starts, model.clicked)
     torch.testing.assert_close(scores[[1, 4]], counted.scores(users[[1, 4]]))
@@ -200,6 +204,28 @@ def test_two_numbers_make_log_odds(seed: int, shift: float, width: float) -> Non
     found = 1 / (1 + np.exp(-(scale * np.concatenate([clicks, others]) + offset)))
     np.testing.assert_allclose(found, plain, atol=2e-3)
     assert loss == pytest.approx(-np.log(found[:300]).mean() - np.log(1 - found[300:]).mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("at_once", [3, 1000])
+def test_after_calibration_the_loss_is_that_of_the_logits(
+    number: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(solved_models, "PAIRS_AT_ONCE", at_once)
+    clicks = log(3)
+    model = solved(every_model()[number], clicks)
+    users, clicked = (torch.from_numpy(x) for x in np.nonzero(clicks))
+    unclicked = torch.tensor([int(np.flatnonzero(~clicks[u])[0]) for u in users])
+    loss = model.calibrate(users, clicked, unclicked)
+    logits = model.logits(users, torch.stack([clicked, unclicked]))
+    losses = torch.nn.functional.softplus(torch.stack([-logits[0], logits[1]])).mean(1)
+    assert loss == pytest.approx(float(losses.sum()), rel=1e-4)
+    for name, other in (("scale", 1.1), ("offset", 1.3)):  # by no other number it is less
+        kept = getattr(model, name).clone()
+        getattr(model, name).mul_(other)
+        worse = model.logits(users, torch.stack([clicked, unclicked]))
+        assert torch.nn.functional.softplus(torch.stack([-worse[0], worse[1]])).mean(1).sum() > loss - 1e-4
+        getattr(model, name).copy_(kept)
 
 
 def test_the_scale_keeps_the_ranking_and_is_finite() -> None:

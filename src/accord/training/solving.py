@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accord.errors import AccordError, SettingError
+from accord.errors import AccordError, SettingError, first_line
 from accord.methods.base import Phase
 from accord.models import is_solved
 from accord.models.stack import as_stack
@@ -51,7 +51,7 @@ class Solver:
         ]
         if learn and solved:
             raise SettingError(
-                f"Phase '{phase.name}' trains a {type(learn[0]).__name__} together with a "
+                f"Phase '{phase.name}' trains {type(learn[0]).__name__} together with "
                 f"{type(solved[0]).__name__}, which has no gradient; give each a phase of its own."
             )
         return None if learn else Solver(phase, runs)
@@ -65,8 +65,14 @@ class Solver:
             sweeps = getattr(network, "sweeps", 1)
             if sweeps is not None and epoch >= sweeps:
                 continue
-            for done in network.solve(epoch) or ():
-                yield (k + min(1.0, float(done))) / (len(self.networks) + 1)
+            try:
+                for done in network.solve(epoch) or ():
+                    yield (k + min(1.0, float(done))) / (len(self.networks) + 1)
+            except torch.linalg.LinAlgError as error:  # pyright: ignore[reportPrivateImportUsage]
+                raise AccordError(
+                    f"The {type(network).__name__} of phase '{self.phase.name}' cannot be solved "
+                    f"({first_line(error)}); raise its L2 setting."
+                ) from error
             if hasattr(network, "calibrate"):
                 loss = network.calibrate(*self._calibration_pairs())
                 if role == self.phase.target:

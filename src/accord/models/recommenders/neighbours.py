@@ -78,7 +78,7 @@ class NeighbourModel(SolvedModel):
             found = torch.where(best.values > 0, best.indices, block[:, None])
             in_order = torch.sort(found, dim=1, stable=True)
             indices[block] = in_order.values.int()
-            weights[block] = best.values.clamp(min=0).gather(1, in_order.indices)
+            weights[block] = best.values.gather(1, in_order.indices)
             yield float(block[-1] + 1) / self.n_items
         self.indices.copy_(indices)
         self.weights.copy_(weights)
