@@ -6,52 +6,87 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 HEAD = "council-head"
 """What a run folder calls the architecture of the head."""
+FARTHEST = 30.0
+"""Exponents are kept within this."""
+LOWEST = -10.0
+"""No student learns log-odds below this: what is never recommended needs no order."""
 
 
 class CouncilHead(nn.Module):
-    """How members answer together: each one's scale and offset, its weight, and κ.
+    """How members answer together: each one's scale and offset, its weights, and what it costs them to disagree.
 
     Members' scores are brought to one scale, log-odds of a held-out click. The council's log-odds are their
-    weighted mean less κ times their weighted standard deviation.
+    weighted mean, less κ times their weighted standard deviation, plus ``caution`` times log P(meant): the chance
+    that the click, if it came, would be meant, as `accord.estimators.council.meant` fits it. For P(meant) members
+    have other weights (``judging``), and every item a mean, a slope, a scale and the log-odds of its noise.
     """
 
+    OF_MEMBERS = ("scale", "offset", "weight", "judging")
+    OF_ITEMS = ("item_mean", "item_slope", "item_scale", "item_doubt")
     scale: Tensor
     offset: Tensor
     weight: Tensor
+    judging: Tensor
     kappa: Tensor
+    caution: Tensor
+    item_mean: Tensor
+    item_slope: Tensor
+    item_scale: Tensor
+    item_doubt: Tensor
 
-    def __init__(self, members: int = 0) -> None:
+    def __init__(self, members: int = 0, items: int = 0) -> None:
         super().__init__()
-        self.register_buffer("scale", torch.ones(members))
-        self.register_buffer("offset", torch.zeros(members))
-        self.register_buffer("weight", torch.full((members,), 1 / max(1, members)))
-        self.register_buffer("kappa", torch.zeros(()))
+        for name, value in (("scale", 1.0), ("offset", 0.0), ("weight", 1 / max(1, members)), ("judging", 0.0)):
+            self.register_buffer(name, torch.full((members,), value))
+        for name in self.OF_ITEMS:
+            self.register_buffer(name, torch.zeros(items))
+        for name in ("kappa", "caution"):
+            self.register_buffer(name, torch.zeros(()))
 
     def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, state_dict: Any, prefix: str, *rest: Any
     ) -> None:
-        sizes = [state_dict.get(f"{prefix}{name}", torch.empty(0)).shape for name in ("scale", "offset", "weight")]
-        if len(sizes[0]) == 1 and len(set(sizes)) == 1:  # as many members as the run has
-            for name in ("scale", "offset", "weight"):
-                setattr(self, name, torch.empty(sizes[0], device=self.kappa.device))
+        for names in (self.OF_MEMBERS, self.OF_ITEMS):  # as many members and items as the run has
+            sizes = {state_dict.get(f"{prefix}{name}", torch.empty(0)).shape for name in names}
+            if len(sizes) == 1 and len(size := sizes.pop()) == 1:
+                for name in names:
+                    setattr(self, name, torch.empty(size, device=self.kappa.device))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def joined(self, each: Sequence[Tensor]) -> Tensor:
-        """The council's log-odds of the members' scores, all of one shape."""
-        mean = square = torch.zeros(())
+    def logits_of(self, k: int, scores: Tensor) -> Tensor:
+        """A member's scores as log-odds."""
+        return scores * self.scale[k] + self.offset[k]
+
+    def joined(self, each: Sequence[Tensor], items: Tensor | None = None) -> Tensor:
+        """The council's log-odds of the members' scores: of these items, or of all along the last dimension."""
+        mean = square = judged = torch.zeros((), device=self.kappa.device)
+        cautious = float(self.caution) > 0
         for k, one in enumerate(each):
-            if not float(self.weight[k]):
+            weight, judging = float(self.weight[k]), float(self.judging[k])
+            if not weight and not (cautious and judging):
                 continue
-            logits = one * self.scale[k] + self.offset[k]
-            mean = mean + self.weight[k] * logits
-            square = square + self.weight[k] * logits**2
-        if not float(self.kappa):
-            return mean
-        return mean - self.kappa * (square - mean**2).clamp(min=0).sqrt()
+            logits = self.logits_of(k, one)
+            if weight:
+                mean, square = mean + weight * logits, square + weight * logits**2
+            if cautious and judging:
+                judged = judged + judging * logits
+        answer = mean
+        if float(self.kappa):
+            answer = answer - self.kappa * (square - mean**2).clamp(min=0).sqrt()
+        if cautious:
+            answer = answer + self.caution * F.logsigmoid(self.meant(judged, items))
+        return answer
+
+    def meant(self, judged: Tensor, items: Tensor | None = None) -> Tensor:
+        """Log-odds that a click is meant, given the judging members' weighted log-odds."""
+        own = [getattr(self, name) for name in self.OF_ITEMS]
+        mean, slope, scale, doubt = own if items is None else (one[items] for one in own)
+        return (slope * (judged - mean)).clamp(-FARTHEST, FARTHEST) - scale - doubt
 
 
 class Together(nn.Module):
@@ -66,7 +101,8 @@ class Together(nn.Module):
         yield 1.0
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        return self.head.joined([member.logits(users, items) for member in self.members])  # pyright: ignore
+        each: list[Tensor] = [member.logits(users, items) for member in self.members]  # pyright: ignore
+        return self.head.joined(each, items)
 
     def scores(self, users: Tensor) -> Tensor:
         return self.head.joined([member.scores(users) for member in self.members])  # pyright: ignore
@@ -90,10 +126,10 @@ class Taught(nn.Module):
         self.table = torch.empty(n_users, n_items, device=device)
         with torch.no_grad():
             for users in torch.arange(n_users, device=device).split(max(1, self.BLOCK // n_items)):
-                self.table[users] = teacher.scores(users)  # pyright: ignore[reportCallIssue]
+                self.table[users] = teacher.scores(users).clamp_(min=LOWEST)  # pyright: ignore[reportCallIssue]
 
     @torch.no_grad()
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         if self.table is None:
-            return self.teacher.logits(users, items)  # pyright: ignore[reportCallIssue]
+            return self.teacher.logits(users, items).clamp_(min=LOWEST)  # pyright: ignore[reportCallIssue]
         return self.table.view(-1)[users * self.table.shape[1] + items]

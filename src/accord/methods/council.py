@@ -34,6 +34,8 @@ class CouncilSettings(MethodSettings):
     """Council: what recommends: one student, or all members together."""
     kappa: float | None = Field(default=None, ge=0, le=10)
     """Council: the price of disagreement, mean − κ · deviation; by default chosen by noisy validation."""
+    caution: float = Field(default=4.0, ge=0, le=100)
+    """Council: how much log P(meant) counts in what recommends; 0 ranks by what is likely to be clicked."""
     given: float = Field(default=0.0, ge=0, le=1)
     """Council: share of the clicks as given in what the student learns; the rest is the council's word."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,13 @@ from torch import Tensor, nn
 from accord.data.interactions import Interactions
 from accord.errors import DataError, SettingError
 from accord.estimators.base import Cache, Prepared
+from accord.estimators.council.meant import Meant, fit_meant, scale_of
 from accord.estimators.council.members import Member, fit_members, told_of
 from accord.estimators.council.weights import KAPPAS, Choice, bagged, choices, likelihood_weights
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, over_pairs
 from accord.estimators.naming import spelled
 from accord.evaluation.ranking import RankingTask, stacked_metrics
-from accord.methods.assembly import HEAD, CouncilHead, Taught, Together
+from accord.methods.assembly import FARTHEST, HEAD, CouncilHead, Taught, Together
 from accord.models import is_solved
 from accord.models.recommenders.solved import logistic_fit
 from accord.training import Callback, CheckpointPath, stream
@@ -32,6 +34,14 @@ SEEDS_APART = 1009
 """Between the first seeds of the members of councils of neighbouring seeds."""
 NON_CLICKS = 100_000
 """Non-clicks that are judged."""
+FITTED_USERS = 1_000
+"""Users over whom an item's mean is taken."""
+SCORES = 1 << 22
+"""Scores computed at a time."""
+COST = 0.075
+"""The share of the NDCG of held-out clicks that caution may cost: they are as noisy as the rest."""
+LEAST = 500
+"""Fewest unseen clicks from which it is learnt what is meant."""
 JUDGED_USERS = 2_000
 """Most validation users by whom weights are chosen."""
 INHERITED = (
@@ -160,6 +170,23 @@ def _same_ids(given: Recommender, split: SplitLog) -> Recommender:
     return given
 
 
+@dataclass
+class Judged:
+    """What members say of clicks and of non-clicks."""
+
+    weights: dict[str, float]
+    """Of each kind, for judging."""
+    clicks: np.ndarray
+    """Log-odds of every click."""
+    others: np.ndarray
+    """Of non-clicks of the same users."""
+    said: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    of_others: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    meant: Meant | None = None
+    noise_share: float | None = None
+    """The estimated share of clicks that were not meant."""
+
+
 class _Weighing:
     """Members that are ready, and how much each counts."""
 
@@ -185,9 +212,11 @@ class _Weighing:
 
     @torch.no_grad()
     def convened(self) -> Convened:
+        judged = self._judged()
         choice, heard = self._chosen()
-        head = self._head(choice)
+        head = self._head(choice, judged)
         teacher = Together([m.network for m in self.full], head)
+        self._temper(teacher)
         roles = [f"member {k + 1}" for k in range(len(self.full))]
         networks: dict[str, nn.Module] = {r: m.network for r, m in zip(roles, self.full, strict=True)}
         architectures: dict[str, str] = {}
@@ -200,12 +229,13 @@ class _Weighing:
             "lost": self.wanted - len(self.ready),
             "weights": {kind: round(w, 4) for kind, w in zip(self.kinds, choice.weights, strict=True)},
             "kappa": round(choice.kappa, 4),
+            "caution": float(head.caution),
             "judged": "by members that never saw it" if self.folds else "by members that have seen it",
             **heard,
         }
         sizes = self.data.n_users, self.data.n_items
         made = Convened(teacher, networks | {"head": head}, architectures, notes, sizes, self.device)
-        self._judge(made)
+        self._keep(made, judged)
         return made
 
     # -- one scale ---------------------------------------------------------------------------------------
@@ -246,15 +276,67 @@ class _Weighing:
 
     # -- weights -----------------------------------------------------------------------------------------
 
-    def _head(self, choice: Choice) -> CouncilHead:
-        head = CouncilHead(len(self.full)).to(self.device)
-        sizes = [sum(m.kind == kind for m in self.full) for kind in self.kinds]
-        share = {kind: w / n for kind, w, n in zip(self.kinds, choice.weights, sizes, strict=True)}
+    def _head(self, choice: Choice, judged: Judged) -> CouncilHead:
+        caution = self.rec.settings.caution if judged.meant is not None else 0.0
+        head = CouncilHead(len(self.full), self.data.n_items if caution else 0).to(self.device)
+        head.kappa.fill_(choice.kappa)
+        counts = {kind: sum(m.kind == kind for m in self.full) for kind in self.kinds}
+        share = dict(zip(self.kinds, choice.weights, strict=True))
         for k, member in enumerate(self.full):
             head.scale[k], head.offset[k] = self.scales[id(member)]
-            head.weight[k] = share[member.kind]
-        head.kappa.fill_(choice.kappa)
+            head.weight[k] = share[member.kind] / counts[member.kind]
+            head.judging[k] = judged.weights.get(member.kind, 0.0) / counts[member.kind]
+        if caution and judged.meant is not None:
+            head.caution.fill_(caution)
+            slope, doubt = judged.meant.of_items(self.data.popularity.cpu())
+            fits = self._fits(self.full, judged.weights)
+            head.item_mean.copy_(fits.mean(0))
+            head.item_slope.copy_(slope)
+            head.item_doubt.copy_(doubt)
+            head.item_scale.copy_(scale_of(fits - fits.mean(0), slope.to(fits)))
         return head
+
+    def _temper(self, teacher: Together) -> None:
+        """Halve the caution until it costs no more than a little of the ranking of held-out, noisy clicks."""
+        head, caution = teacher.head, float(teacher.head.caution)
+        if not caution or self.task is None or not len(self.task.users):
+            return
+        task = self._some_users()
+        tried = (0.0, caution, caution / 2, caution / 4)
+        found = []
+        for value in tried:
+            head.caution.fill_(value)
+            found.append(
+                float(stacked_metrics(lambda users: teacher.scores(users)[None], task, [20], 1)["ndcg@20"].mean())
+            )
+        kept = (value for value, own in zip(tried[1:], found[1:], strict=True) if own >= (1 - COST) * found[0])
+        head.caution.fill_(next(kept, 0.0))
+
+    def _some_users(self) -> RankingTask:
+        """The users of noisy validation, or a sample of them."""
+        task = self.task
+        assert task is not None
+        if len(task.users) <= JUDGED_USERS:
+            return task
+        drawn = np.random.default_rng([self.rec.settings.seed, 0x305E]).choice(len(task.users), JUDGED_USERS, False)
+        return replace(task, users=task.users[torch.from_numpy(np.sort(drawn)).to(self.device)])
+
+    def _fits(self, members: Sequence[Member], weights: Mapping[str, float]) -> Tensor:
+        """What members say of a sample of users, weighed as for judging: (users, items)."""
+        warm = (self.data.degrees > 0).nonzero().squeeze(1).cpu().numpy()
+        if len(warm) > FITTED_USERS:
+            warm = np.sort(np.random.default_rng([self.rec.settings.seed, 0xF17]).choice(warm, FITTED_USERS, False))
+        counts = Counter(m.kind for m in members)
+        total = torch.zeros(len(warm), self.data.n_items, device=self.device)
+        step = max(1, SCORES // self.data.n_items)
+        for member in members:
+            weight = weights.get(member.kind, 0.0) / counts[member.kind]
+            scale, offset = self.scales[id(member)]
+            network: Any = member.network
+            for start in range(0, len(warm) if weight else 0, step):
+                users = torch.from_numpy(warm[start : start + step]).to(self.device)
+                total[start : start + step] += weight * (network.scores(users) * scale + offset)
+        return total
 
     def _chosen(self) -> tuple[Choice, dict[str, Any]]:
         """Weights and κ by noisy validation, shrunk to equal; equal where nothing is held out."""
@@ -263,12 +345,7 @@ class _Weighing:
         if self.task is None or not len(self.task.users):
             return equal, {}
         tried = choices(len(self.kinds), KAPPAS if kappa is None else (kappa,))
-        task = self.task
-        if len(task.users) > JUDGED_USERS:
-            drawn = np.random.default_rng([self.rec.settings.seed, 0x305E]).choice(
-                len(task.users), JUDGED_USERS, False
-            )
-            task = replace(task, users=task.users[torch.from_numpy(np.sort(drawn)).to(self.device)])
+        task = self._some_users()
         values = stacked_metrics(lambda users: self._mixed(users, tried), task, [20], len(tried))["ndcg@20"]
         choice = bagged(values.cpu().double().numpy(), tried, self.rec.settings.seed)
         if kappa is not None:
@@ -295,28 +372,71 @@ class _Weighing:
 
     # -- every click -------------------------------------------------------------------------------------
 
-    def _judge(self, made: Convened) -> None:
-        """Quality, votes and agreement of every click, and the quality of non-clicks as the threshold."""
-        clicks, seed = self.split.clicks, self.rec.settings.seed
-        users, items = self.data.sample_pairs(NON_CLICKS, stream(self.device, seed, "non-clicks"))
-        others = users.cpu().numpy(), items.cpu().numpy()
+    def _judged(self) -> Judged:
+        """Weights by how well members tell clicks that they never saw from non-clicks, and what then is meant."""
+        clicks, seed, part = self.split.clicks, self.rec.settings.seed, self.split.part
         own = clicks.users.astype(np.int64), clicks.items.astype(np.int64)
-        said, of_others = self._said(own, others)
-        is_train = self.split.part == TRAIN
-        mean = {kind: np.mean(said[kind], 0) for kind in said}
-        every = np.stack(list(mean.values()), 1)
+        users, items = self.data.sample_pairs(NON_CLICKS, stream(self.device, seed, "non-clicks"))
+        learnt = np.flatnonzero(part == TRAIN)
+        # Out of sample: the clicks of all folds, or where there are none, those held out.
+        unseen = learnt if self.folds else np.flatnonzero((part != TRAIN) & (part != SEEN))
+        asked, matched = _matched(clicks, learnt, unseen, seed)
+        others = tuple(
+            np.concatenate([far.cpu().numpy(), near]) for far, near in zip((users, items), matched, strict=True)
+        )
+        said, of_others = self._said(own, (others[0], others[1]))
+        every = np.stack([np.mean(each, 0) for each in said.values()], 1)
         gaps = np.isnan(every)
         if gaps.any():  # of a kind that lost its member of a fold, the others speak
             every = np.where(gaps, np.nanmean(every, 1, keepdims=True), every)
-        known = every[is_train]
-        away = np.stack([np.mean(of_others[kind], 0) for kind in of_others], 1)
-        weights, offset = likelihood_weights(torch.from_numpy(known), torch.from_numpy(away))
-        made.quality = _sigmoid(every @ weights.numpy() + offset).astype(np.float32)
-        made.threshold = float(_sigmoid(away @ weights.numpy() + offset).mean(dtype=np.float64))
-        made.notes["quality_weights"] = {k: round(float(w), 4) for k, w in zip(mean, weights, strict=True)}
-        chances, believed, heard = [], np.zeros(len(clicks), np.int16), np.zeros(len(clicks), np.int16)
-        for kind, each in said.items():
-            for answers, far in zip(each, of_others[kind], strict=True):
+        away = np.stack([np.mean(each, 0) for each in of_others.values()], 1)
+        far, near = away[: len(users)], away[len(users) :]
+        weights, offset = likelihood_weights(torch.from_numpy(every[learnt]), torch.from_numpy(far))
+        mass = weights.numpy()
+        judged = Judged(dict(zip(said, map(float, mass), strict=True)), every @ mass + offset, far @ mass + offset)
+        judged.said, judged.of_others = (
+            said,
+            {k: [one[: len(users)] for one in each] for k, each in of_others.items()},
+        )
+        if len(asked) < LEAST or len(near) < LEAST:
+            return judged
+        mean = self._item_means(judged.weights) + offset
+        popularity = self.data.popularity.cpu()
+        fit = torch.from_numpy(judged.clicks[asked]) - mean[own[1][asked]]
+        other = torch.from_numpy(near @ mass + offset) - mean[matched[1]]
+        judged.meant = fit_meant(fit, other, popularity[own[1][asked]], popularity[matched[1]])
+        slope, doubt = (one.float() for one in judged.meant.of_items(popularity))
+        fits = self._fits(self.full, judged.weights)
+        scale = scale_of(fits - fits.mean(0), slope.to(fits)).cpu()
+
+        def odds(logits: np.ndarray, at: np.ndarray) -> np.ndarray:
+            fit = torch.from_numpy(logits).float() - mean[at].float()
+            return ((slope[at] * fit).clamp(-FARTHEST, FARTHEST) - scale[at] - doubt[at]).numpy()
+
+        of_clicks, of_far = odds(judged.clicks, own[1]), odds(judged.others, others[1][: len(users)])
+        judged.noise_share = float(1 - _sigmoid(of_clicks[learnt]).mean(dtype=np.float64))
+        judged.clicks, judged.others = judged.clicks + of_clicks, judged.others + of_far
+        shift = _shift(judged.clicks[learnt], 1 - judged.noise_share)
+        judged.clicks, judged.others = judged.clicks + shift, judged.others + shift
+        return judged
+
+    def _item_means(self, weights: Mapping[str, float]) -> Tensor:
+        """The mean over users of what those say who judge: the members of each fold, or all."""
+        folds = sorted({m.fold for m in self.ready if m.fold is not None})
+        groups = [[m for m in self.ready if m.fold == fold] for fold in folds] or [self.full]
+        return torch.stack([self._fits(group, weights).mean(0) for group in groups]).mean(0).cpu().double()
+
+    def _keep(self, made: Convened, judged: Judged) -> None:
+        """Quality, votes and agreement of every click, and the mean quality of non-clicks as the threshold."""
+        made.quality = _sigmoid(judged.clicks).astype(np.float32)
+        made.threshold = float(_sigmoid(judged.others).mean(dtype=np.float64))
+        made.notes["quality_weights"] = {kind: round(weight, 4) for kind, weight in judged.weights.items()}
+        if judged.noise_share is not None:
+            made.notes["noise_share"] = round(judged.noise_share, 4)
+        count = len(self.split.clicks)
+        chances, believed, heard = [], np.zeros(count, np.int16), np.zeros(count, np.int16)
+        for kind, each in judged.said.items():
+            for answers, far in zip(each, judged.of_others[kind], strict=True):
                 chance = _sigmoid(answers)
                 spoke = np.isfinite(answers)
                 believed += spoke & (chance >= _sigmoid(far).mean())
@@ -357,6 +477,29 @@ class _Weighing:
             said[kind] = [answers / np.maximum(count, 1)]
             away[kind] = [np.mean(far, 0)]
         return said, away
+
+
+def _matched(
+    clicks: Any, learnt: np.ndarray, unseen: np.ndarray, seed: int
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Clicks to learn from, and non-clicks of the same items by users who are drawn as often as they click."""
+    rng = np.random.default_rng([seed, 0x3A7])
+    asked = unseen if len(unseen) <= NON_CLICKS else np.sort(rng.choice(unseen, NON_CLICKS, False))
+    users = clicks.users[learnt][rng.integers(0, len(learnt), 2 * len(asked))].astype(np.int64)
+    items = np.tile(clicks.items[asked], 2).astype(np.int64)
+    keys = users * len(clicks.item_ids) + items
+    at = np.searchsorted(clicks.keys, keys).clip(max=len(clicks.keys) - 1)
+    free = clicks.keys[at] != keys
+    return asked, (users[free], items[free])
+
+
+def _shift(logits: np.ndarray, wanted: float) -> float:
+    """What to add to log-odds so that their mean chance is as wanted."""
+    low, high = -60.0, 60.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _sigmoid(logits + middle).mean() < wanted else (low, middle)
+    return (low + high) / 2
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
