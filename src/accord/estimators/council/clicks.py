@@ -38,6 +38,8 @@ FITTED_USERS = 1_000
 """Users over whom an item's mean is taken."""
 SCORES = 1 << 22
 """Scores computed at a time."""
+CLICKED = 0.5
+"""How much the log-odds of a click count beside those of having been meant, in a click's quality."""
 COST = 0.075
 """The share of the NDCG of held-out clicks that caution may cost: they are as noisy as the rest."""
 LEAST = 500
@@ -415,7 +417,8 @@ class _Weighing:
 
         of_clicks, of_far = odds(judged.clicks, own[1]), odds(judged.others, others[1][: len(users)])
         judged.noise_share = float(1 - _sigmoid(of_clicks[learnt]).mean(dtype=np.float64))
-        judged.clicks, judged.others = judged.clicks + of_clicks, judged.others + of_far
+        judged.clicks = of_clicks + CLICKED * judged.clicks
+        judged.others = of_far + CLICKED * judged.others
         shift = _shift(judged.clicks[learnt], 1 - judged.noise_share)
         judged.clicks, judged.others = judged.clicks + shift, judged.others + shift
         return judged
