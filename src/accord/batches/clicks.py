@@ -59,6 +59,11 @@ class ClickBatch:
     def _counts(self) -> Tensor:
         return torch.empty(0) if self.inside is None else self.inside.sum(1, keepdim=True)
 
+    @property
+    def taught(self) -> Tensor:
+        """What plain training learns."""
+        return self.labels
+
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,): mean over its clicks plus mean over its non-clicks, which are as many."""
         if self.inside is None:

@@ -78,6 +78,10 @@ class LabelData:
     precision: torch.dtype = torch.float32
     start: int = 0
     """Where its own inputs begin, where those of several sets are laid end to end."""
+    targets: Tensor | None = None
+    """(N, classes) probabilities to learn in place of the given labels."""
+    mixup: float = 0.0
+    """How strongly examples of a batch are mixed in pairs: up to half of this of the other one. Needs targets."""
 
     @property
     def device(self) -> torch.device:
@@ -90,7 +94,9 @@ class LabelData:
         """Whether both are the same rows of the same inputs, with the same labels, prepared in the same way."""
         if self.inputs is not other.inputs or self.start != other.start or len(self) != len(other):
             return False
-        if (self.augmentation, self.precision) != (other.augmentation, other.precision):
+        if (self.augmentation, self.precision, self.mixup) != (other.augmentation, other.precision, other.mixup):
+            return False
+        if self.targets is not other.targets:
             return False
         pairs = [(self.rows, other.rows), (self.labels[self.rows], other.labels[other.rows])]
         pairs += [(self.scaling.mean, other.scaling.mean), (self.scaling.std, other.scaling.std)]
@@ -148,6 +154,8 @@ class LabelBatch:
     """Which batch of its chunk this is."""
     frozen: Any = None
     """Gives the logits of a network that does not learn, where they are prepared with the chunk."""
+    targets: Tensor | None = None
+    """Probabilities (R, B, classes) to learn in place of the labels."""
     _outputs: dict[nn.Module, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     inside = None
@@ -158,6 +166,11 @@ class LabelBatch:
     @property
     def count(self) -> int:
         return len(self)
+
+    @property
+    def taught(self) -> Tensor:
+        """What plain training learns: the given labels, or the probabilities in their place."""
+        return self.labels if self.targets is None else self.targets
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,)."""
@@ -193,7 +206,8 @@ class LabelBatch:
     def of_runs(self, runs: Tensor) -> LabelBatch:
         """The batches of some runs."""
         inputs, labels, rows = (one.index_select(0, runs) for one in (self.inputs, self.labels, self.rows))
-        return LabelBatch(inputs, labels, rows, self.precision)
+        targets = None if self.targets is None else self.targets.index_select(0, runs)
+        return LabelBatch(inputs, labels, rows, self.precision, targets=targets)
 
 
 def as_network_input(values: Tensor) -> Tensor:
@@ -215,16 +229,25 @@ class LabelChunk:
         self.inputs = torch.empty(*size, *shape, dtype=feed.precision, device=device)
         self.labels = torch.empty(size, dtype=torch.int64, device=device)
         self.rows = torch.empty(size, dtype=torch.int64, device=device)
+        classes = feed.target_classes
+        self.targets = None if classes is None else torch.empty(*size, classes, device=device)
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.filled, self.last = 0, batch_size
         self._frozen: dict[nn.Module, Tensor] = {}
 
-    def fill(self, rows: Tensor, last: int, draws: Draws | None) -> None:
-        """Prepare these rows (batches, R, B), of which the last batch has ``last``, and all frozen logits."""
+    def fill(self, rows: Tensor, last: int, draws: Draws | None, shares: Tensor | None = None) -> None:
+        """Prepare these rows (batches, R, B), of which the last batch has ``last``, and all frozen logits.
+
+        With ``shares`` (batches, R) each example gets so much of its partner in the batch.
+        """
         self.filled, self.last = len(rows), last
         self.rows[: self.filled].copy_(rows)
         self.labels[: self.filled].copy_(self.feed.labels_of(rows))
-        self.inputs[: self.filled].copy_(self.feed.prepared(rows, draws))
+        inputs = self.feed.prepared(rows, draws)
+        self.inputs[: self.filled].copy_(inputs if shares is None else mixed(inputs, shares, last))
+        if self.targets is not None:
+            targets = self.feed.targets_of(rows)
+            self.targets[: self.filled].copy_(targets if shares is None else mixed(targets, shares, last))
         for network in self._frozen:
             self._fill_frozen(network)
 
@@ -281,7 +304,18 @@ class LabelChunk:
             self,
             index,
             lambda network: pick(self.frozen_of(network)),
+            None if self.targets is None else pick(self.targets),
         )
+
+
+def mixed(values: Tensor, shares: Tensor, last: int) -> Tensor:
+    """Values (batches, R, B, …), each with a share (batches, R) of its partner: the first with the last, and so on.
+
+    The order within a batch is random already. Of the last batch only the first ``last`` count.
+    """
+    partners = values.flip(2)
+    partners[-1, :, :last] = values[-1, :, :last].flip(1)
+    return values.lerp(partners, shares.view(*shares.shape, *[1] * (values.dim() - 2)))
 
 
 class LabelFeed:
@@ -298,6 +332,7 @@ class LabelFeed:
         starts = [data.start for data in each]
         self._starts = torch.tensor(starts, device=self.inputs.device)[:, None] if any(starts) else None
         self._labels = torch.stack([data.labels for data in each]) if self._one_length() else None
+        self.target_classes = None if each[0].targets is None else each[0].targets.shape[1]
         self._chunk: LabelChunk | None = None
         self._tables: dict[nn.Module, Tensor | None] = {}
         self._round: tuple[Tensor, Tensor] | None = None
@@ -326,9 +361,14 @@ class LabelFeed:
         each = [data.labels.index_select(0, rows[..., r, :].flatten()) for r, data in enumerate(self.each)]
         return torch.stack([own.view(*rows.shape[:-2], rows.shape[-1]) for own in each], -2)
 
+    def targets_of(self, rows: Tensor) -> Tensor:
+        """The probabilities to learn of rows (batches, R, B)."""
+        each = [data.targets[rows[:, r]] for r, data in enumerate(self.each) if data.targets is not None]
+        return torch.stack(each, 1)
+
     def prepared(self, rows: Tensor, draws: Draws | None = None) -> Tensor:
-        """Scaled examples (…, R, B, …) of rows (…, R, B), each run's by its own measure; cropped and flipped where
-        draws are given."""
+        """Scaled examples (…, R, B, …) of rows (…, R, B), each run's by its own measure; augmented where draws are
+        given."""
         augmentation = self.each[0].augmentation
         places = (rows if self._starts is None else rows + self._starts).flatten()
         if draws is None or augmentation is None:
@@ -336,11 +376,12 @@ class LabelFeed:
         else:
             taken = augmentation.take(self.inputs, places, draws)
         taken = taken.view(*rows.shape, *self.inputs.shape[1:])
-        return (taken.float() - self._mean) / self._std
+        scaled = (taken.float() - self._mean) / self._std
+        return scaled if draws is None or augmentation is None else augmentation.disturb(scaled, draws)
 
     def epoch(self, generators: Sequence[torch.Generator], positions: Tensor | None = None) -> Iterator[LabelBatch]:
         """Every run's examples once, in random orders of their own, or those at its ``positions`` (R, n)."""
-        orders, draws = [], []
+        orders, draws, strength = [], [], self.each[0].mixup
         for r, (data, generator) in enumerate(zip(self.each, generators, strict=True)):
             own = None if positions is None else positions[r]
             orders.append(data.shuffled(self.batch_size, generator, own))
@@ -348,13 +389,22 @@ class LabelFeed:
                 draws.append(data.augmentation.draw(len(data) if own is None else len(own), generator))
         rows, length = cut(torch.stack(orders), self.batch_size), len(orders[0])
         drawn = Draws.joined(draws, lambda each: cut(each[:, :length], self.batch_size)) if draws else None
+        shares = None
+        if strength:
+            each = [torch.rand(len(rows), generator=own, device=rows.device) for own in generators]
+            shares = torch.stack(each, 1) * (strength / 2)
         if self._chunk is None:
             self._chunk = LabelChunk(self, self.batch_size)
         chunk = self._chunk
         for start in range(0, len(rows), chunk.held):
             own = rows[start : start + chunk.held]
             last = min(self.batch_size, length - (start + len(own) - 1) * self.batch_size)
-            chunk.fill(own, last, None if drawn is None else drawn.part(start, start + len(own)))
+            chunk.fill(
+                own,
+                last,
+                None if drawn is None else drawn.part(start, start + len(own)),
+                None if shares is None else shares[start : start + len(own)],
+            )
             yield from chunk.batches()
 
     def in_order(self) -> Iterator[LabelBatch]:

@@ -34,6 +34,7 @@ from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.label_issues import judge as judge_labels
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
+from accord.estimators.naming import named_members
 from accord.estimators.networks import Networks
 from accord.estimators.settings import refuse_unknown, settings_class
 from accord.evaluation.detection import detection_metrics, flag_metrics
@@ -93,7 +94,11 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         values |= {"method": method, **chosen}
         if not isinstance(self.model, str):
             values["model"] = CUSTOM
-        return self.check_settings(values)
+        return self.check_settings(named_members(values)[0])
+
+    def member_objects(self) -> dict[str, Any]:
+        """The members of a council that were not given by name, by the names that settings call them."""
+        return named_members({"members": getattr(self, "members", None)})[1]
 
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
@@ -138,19 +143,25 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             raise SettingError(f"Method '{settings.method}' learns from no clean examples; leave clean= out.")
         self._device, self.notes_ = device, {}
         self._take(source, cache)
+        lesson = source.get("lesson")
         held = np.zeros(len(self.labels_), bool)
-        if settings.valid_share > 0:
+        if settings.valid_share > 0 and lesson is None:
             held = stratified_mask(self.labels_, settings.valid_share, seed=settings.seed)
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
         values = self._on_device(source["X"], cache)
-        rows = torch.from_numpy(np.flatnonzero(~held)).to(device)
-        self.scaling_ = Scaling.of(values.index_select(0, rows)).to(torch.device("cpu"))
+        rows = torch.from_numpy(np.flatnonzero(~held) if lesson is None else lesson.rows).to(device)
+        if lesson is None:
+            self.scaling_ = Scaling.of(values.index_select(0, rows)).to(torch.device("cpu"))
+        else:
+            self.scaling_ = lesson.scaling
         given = torch.from_numpy(self.labels_).to(device)
         data = self._data(values, given, rows)
         if values.dim() == 4 and settings.augment != "none":
             data.augmentation = Augmentation(flip=settings.augment == "crop-flip")
         self._whole = self._data(values, given, torch.arange(len(self.labels_), device=device))
         build = self._networks(self._has_lone_steps(len(rows)))
+        if lesson is not None:
+            data, build.start = lesson.given_to(data), lesson.start
         build.check(self._auxiliary() if "auxiliary" in method.settings_of(self.task).model_fields else None)
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device)) if held.any() else None
         self._eval_set = self._other(eval_set, cache)
@@ -203,6 +214,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def _identity(self, source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         further = [one for pair in (source.get("clean"), source.get("eval_set")) for one in pair or ()]
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
+        own += [] if source.get("lesson") is None else source["lesson"].identity()
         return [*own, *((one, np.asarray(one)) for one in further)]
 
     def _shared_by_stack(self, data: LabelData, valid: LabelData | None, clean: Any) -> dict[str, Any]:
@@ -211,6 +223,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         return {
             "number of examples": (len(data), valid is None, None if clean is None else count(clean[1])),
             "classes": tuple(self.classes_.tolist()),
+            "targets": (data.targets is None, data.mixup, data.augmentation),
             "size of a step, or sum over all classes": id(self) if alone else None,
         }
 
@@ -292,6 +305,13 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         own = len(X) if source.get("clean") is not None else 0  # laid end to end
         return room_for(taken + 2 * own * example * 4, MOST[device.type], device)
 
+    def _convene(
+        self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
+    ) -> Any:
+        from accord.estimators.council.labels import convene
+
+        return convene(self, prepared, source, cache, callback, checkpoint)
+
     def _finish(self, trained: Trained, judge: bool) -> None:
         """Keep what was learned and judge every given label."""
         self.history_, self.architectures_ = trained.history, trained.architectures
@@ -302,12 +322,31 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             found = self._eval_set.measure(together, [0], [self._eval_set])
             self.history_[-1]["eval_set_together"] = {name: float(value) for name, value in found.items()}
         self.n_iter_, self.device_ = len(self.history_), str(self._device)
-        if judge:
+        self.votes_ = None
+        if trained.council is not None:
+            self._hear(trained.council)
+        elif judge:
             judged = judge_labels(method, self.networks_, LabelFeed([self._whole]).in_order, len(self.classes_))
             self.label_quality_, self.predicted_ = judged.quality, judged.predicted
             self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix
+        if judge:
             self.worst_images_ = self._worst_images()
+            self._measure_lowest()
         del self._whole, self._eval_set, self._inputs
+
+    def _hear(self, council: Any) -> None:
+        """Keep what a council said of every label."""
+        self.notes_["council"] = council.notes
+        self.label_quality_, self.predicted_ = council.quality, council.targets.argmax(1)
+        self.is_issue_ = self.predicted_ != self.labels_
+        self.noise_matrix_, self.votes_ = council.noise_matrix, council.votes
+
+    def _measure_lowest(self) -> None:
+        """How often the most frequent label is right, by the labels held out: a model should beat it."""
+        held = self.labels_[self.part_ == VALID]
+        if len(held):
+            usual = np.bincount(self.labels_[self.part_ == TRAIN]).argmax()
+            self.notes_["lowest"] = {"the most frequent label": float((held == usual).mean())}
 
     def _worst_images(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Positions and pixels of the worst images, for the report."""
@@ -400,7 +439,9 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         """Every example it was fitted on, worst label first.
 
         Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
-        takes the example for another class, or with ``share`` it is among the worst of that share.
+        takes the example for another class, or with ``share`` it is among the worst of that share. A council adds
+        how many members believe the label (``votes``, of so many ``voters``) and how far they agree
+        (``agreement``: the share of pairs of members that take the example for one class).
         """
         self._require_fit()
         named = {} if self.names_ is None else {"file": self.names_}
@@ -413,6 +454,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
                     "predicted_label": self.classes_[self.predicted_],
                     "label_quality": self.label_quality_,
                     "is_label_issue": self._flagged(share),
+                    **(self.votes_ or {}),
                 }
             )
         )

@@ -45,6 +45,7 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
 def _label_table(clf: Classifier) -> pa.Table:
     return pa.table(
         {
+            **(clf.votes_ or {}),
             "given": clf.labels_,
             "predicted": clf.predicted_,
             "label_quality": clf.label_quality_,
@@ -71,6 +72,7 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
         folder.column(table, name, kind, run / LABELS) for name, kind in zip(names, kinds, strict=False)
     )
     folder.sound_quality(clf.label_quality_, run / LABELS)
+    clf.votes_ = _votes(run / LABELS)
     clf.names_ = None if table["name"].null_count else np.array(table["name"].cast(pa.string()).to_pylist())
     clf.n_iter_ = len(folder.read_lines(run / folder.HISTORY))
     clf.worst_images_ = (
@@ -93,6 +95,14 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
         raise DataError(f"The files of '{run}' do not fit together; the folder is damaged, fit it again.")
     clf._device = resolve_device(clf.settings.device if torch.cuda.is_available() else "cpu")
     clf.device_ = str(clf._device)
+
+
+def _votes(path: Path) -> dict[str, np.ndarray] | None:
+    """What a council said of every label, where one was asked."""
+    if "votes" not in folder.parquet_names(path):
+        return None
+    table = folder.read_parquet(path, list(folder.VOTES))
+    return {name: folder.column(table, name, kind, path) for name, kind in folder.VOTES.items()}
 
 
 def _classes(stored: dict[str, Any]) -> np.ndarray:
@@ -119,9 +129,14 @@ def _read_thumbnails(path: Path, examples: int, shape: tuple[int, ...]) -> tuple
 
 
 def metrics_of(clf: Classifier) -> dict[str, Any]:
+    own = sum(r["train_seconds"] + r["valid_seconds"] for r in clf.history_)
     return {
         "validation": clf.validation_,
-        "label_issues": {"flagged": int(clf.is_issue_.sum()), "share": float(clf.is_issue_.mean())},
+        "label_issues": {
+            "flagged": int(clf.is_issue_.sum()),
+            "share": float(clf.is_issue_.mean()),
+            "doubt": clf.doubt_,
+        },
         "epochs": len(clf.history_),
-        "train_seconds": round(sum(r["train_seconds"] + r["valid_seconds"] for r in clf.history_), 3),
+        "train_seconds": round(own + folder.seconds_of_members(clf.notes_), 3),
     }

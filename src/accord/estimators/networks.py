@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from accord.errors import SettingError, first_line, nearest
+from accord.methods.assembly import LABEL_HEAD, LabelHead
 from accord.models import model_of, trait
 from accord.models.classifiers import FeatureModel, NoiseModel, WeightNet, Wrapped
 from accord.training import seeded
@@ -33,11 +35,15 @@ class Networks:
     """Whether some step has a single example."""
     usual: str = "mlp"
     """The model that ``auto`` means."""
+    start: Mapping[str, Tensor] | None = None
+    """Weights that the target begins with."""
     _width: int | None = None
 
     def __call__(self, role: str, architecture: Any = None) -> nn.Module:
         with seeded(self.seed, "network", role):
             network = self._fresh(architecture)
+        if self.start is not None and role == "target":
+            network.load_state_dict(self.start)
         network.to(self.device)
         if len(self.shape) == 3:
             network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
@@ -50,6 +56,8 @@ class Networks:
             return NoiseModel(self._feature_width(), self.classes)
         if architecture == "weight-net":
             return WeightNet()
+        if architecture == LABEL_HEAD:
+            return LabelHead()
         return self._classifier(self.model if architecture in (None, "custom") else architecture)
 
     def _classifier(self, model: Any) -> nn.Module:

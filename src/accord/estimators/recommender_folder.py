@@ -60,7 +60,7 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
 
 
 def metrics_of(rec: Recommender) -> dict[str, Any]:
-    of_members = sum(row["seconds"] for row in rec.notes_.get("council", {}).get("members", []))
+    of_members = folder.seconds_of_members(rec.notes_)
     issues = rec.quality_[rec.part_ <= VALID] < rec.threshold_
     return {
         "validation": rec.validation_,

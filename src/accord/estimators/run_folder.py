@@ -40,7 +40,7 @@ HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 VOTES = {"votes": pa.int16(), "voters": pa.int16(), "agreement": pa.float32()}
 """What a council says of a click, besides its quality."""
 LAST_PART = 3
-BUILT_BY_ESTIMATORS = ("auto", "custom", "noise-model", "weight-net", "council-head")
+BUILT_BY_ESTIMATORS = ("auto", "custom", "noise-model", "weight-net", "council-head", "label-head")
 """Names of models that are in no registry."""
 ROUNDING = 1e-5
 """By which a probability in float32 may be above 1."""
@@ -414,3 +414,8 @@ def read_weights(path: Path, networks: dict[str, nn.Module]) -> None:
         raise DataError(
             f"'{path}' does not hold the weights of this run ({first_line(error)}); fit it again."
         ) from error
+
+
+def seconds_of_members(notes: dict[str, Any]) -> float:
+    """What the members of a council took, where there was one."""
+    return sum(row["seconds"] for row in notes.get("council", {}).get("members", []))

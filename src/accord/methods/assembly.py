@@ -1,4 +1,4 @@
-"""Several recommenders that answer as one: weighted log-odds, less a price for their disagreement."""
+"""Several models that answer as one: recommenders by weighted log-odds, classifiers by mean probabilities."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ HEAD = "council-head"
 """What a run folder calls the architecture of the head."""
 FARTHEST = 30.0
 """Exponents are kept within this."""
+LABEL_HEAD = "label-head"
+"""The same, of classifiers."""
 LOWEST = -10.0
 """No student learns log-odds below this: what is never recommended needs no order."""
 
@@ -87,6 +89,45 @@ class CouncilHead(nn.Module):
         own = [getattr(self, name) for name in self.OF_ITEMS]
         mean, slope, scale, doubt = own if items is None else (one[items] for one in own)
         return (slope * (judged - mean)).clamp(-FARTHEST, FARTHEST) - scale - doubt
+
+
+class LabelHead(nn.Module):
+    """How much each classifier of a council counts; the weights sum to 1."""
+
+    weight: Tensor
+
+    def __init__(self, members: int = 0) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.full((members,), 1 / max(1, members)))
+
+    def _load_from_state_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, state_dict: Any, prefix: str, *rest: Any
+    ) -> None:
+        stored = state_dict.get(f"{prefix}weight", torch.empty(0))
+        if stored.dim() == 1:  # as many members as the run has
+            self.weight = torch.empty(len(stored), device=self.weight.device)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class LabelsTogether(nn.Module):
+    """Classifiers and their head as one: the logits are logarithms of the weighted mean of probabilities."""
+
+    def __init__(self, members: Sequence[nn.Module], head: nn.Module) -> None:
+        super().__init__()
+        self.members, self.head = nn.ModuleList(members), head
+
+    def solve(self, sweep: int) -> Iterator[float]:
+        """Its members have learnt already."""
+        yield 1.0
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Its features are its logits."""
+        weights: Any = self.head.weight
+        mean = torch.zeros((), device=inputs.device)
+        for member, weight in zip(self.members, weights, strict=True):
+            mean = mean + weight * torch.softmax(member.outputs(inputs)[1].float(), -1)  # pyright: ignore
+        logits = mean.clamp_min(torch.finfo(torch.float32).tiny).log()
+        return logits, logits
 
 
 class Together(nn.Module):

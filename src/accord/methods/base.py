@@ -41,6 +41,11 @@ class Batch(Protocol):
         """The observed, maybe wrong labels; broadcasts with the logits."""
         ...
 
+    @property
+    def taught(self) -> Tensor:
+        """What plain training learns: the observed labels, or probabilities that were put in their place."""
+        ...
+
     def logits(self, network: nn.Module) -> Tensor:
         """The networks' logits for these examples: clicks (2, R, B), labels (R, B, classes)."""
         ...
@@ -287,6 +292,6 @@ def normal_phase(
     """One network trained on the labels as they are: the whole of `normal`, and DeCA(p)'s prior."""
 
     def loss(batch: Batch, info: StepInfo) -> Tensor:
-        return batch.mean(objective.cross_entropy(batch.logits(network), batch.labels))
+        return batch.mean(objective.cross_entropy(batch.logits(network), batch.taught))
 
     return Phase(name, {role: network}, target=role, loss=loss, kept=(role,), sampling=sampling)

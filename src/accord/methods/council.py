@@ -12,8 +12,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from accord.methods.assembly import Together
-from accord.methods.base import Batch, Build, Method, MethodSettings, Phase, StepInfo
+from accord.methods.assembly import LabelsTogether, Together
+from accord.methods.base import Batch, Build, Method, MethodSettings, Phase, StepInfo, normal_phase
 from accord.models.stack import Single
 
 DEFAULT_MEMBERS = ("lightgcn", "cdae", "gmf", "ials", "ease", "rp3beta")
@@ -40,13 +40,36 @@ class CouncilSettings(MethodSettings):
     """Council: share of the clicks as given in what the student learns; the rest is the council's word."""
 
 
+class LabelCouncilSettings(MethodSettings):
+    """Of labels."""
+
+    members: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    """Council: its kinds of members: models, or forest, logistic, neighbours and boosting of scikit-learn; in Python
+    also classifiers, torch modules and any scikit-learn classifier with predict_proba. By default the model itself,
+    and with it forest, logistic and neighbours for tables."""
+    member_seeds: int = Field(default=1, ge=1, le=64)
+    """Council: members of each kind for each fold."""
+    folds: int = Field(default=5, ge=2, le=100)
+    """Council: parts of the examples, each judged by members that never saw its labels."""
+    member_rounds: int | None = Field(default=None, ge=0, le=10)
+    """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
+    member_epochs: int | None = Field(default=None, ge=1)
+    """Council: epochs of a member in the first round, half as many later; by default half of the student's."""
+    serve: Literal["student", "council"] = "student"
+    """Council: what classifies: one student, or all members of the last round together."""
+    trust: float | None = Field(default=None, ge=0, le=1)
+    """Council: how far given labels count by Bayes' rule in what is learnt from; by default by what explains them."""
+    mixup: float | None = Field(default=None, ge=0, le=1)
+    """Council: how strongly examples are mixed in pairs in the first round, half of it later and a quarter for the
+    student; by default 1 for images and 0 for tables."""
+
+
 class Council(Method):
     """Agreement among many models."""
 
     name = "council"
-    tasks = ("clicks",)
-    settings = CouncilSettings
-    space = {"given": (0.0, 0.1, 0.3)}  # noqa: RUF012
+    settings = {"clicks": CouncilSettings, "labels": LabelCouncilSettings}  # noqa: RUF012
+    space = {"clicks": {"given": (0.0, 0.1, 0.3)}, "labels": {}}  # noqa: RUF012
     stackable = False
     convenes = True
     usual_l2_share = 0.1
@@ -56,6 +79,8 @@ class Council(Method):
         if self.setting("serve") == "council":
             networks: dict[str, nn.Module] = {"council": Single(council.teacher)}
             return [Phase("council", networks, "council", _nothing, (), given=council.networks)]
+        if self.setup.task == "labels":  # the data hold what the council said, in place of the labels
+            return [normal_phase("student", "target", build("target"), self.objective)]
         target, teacher = build("target"), Single(council.taught())
         given = self.setting("given")
 
@@ -71,9 +96,11 @@ class Council(Method):
     def target(self, networks: dict[str, nn.Module]) -> nn.Module:
         members = [network for role, network in networks.items() if role != "head"]
         head: Any = networks["head"]
-        return Together(members, head)
+        return LabelsTogether(members, head) if self.setup.task == "labels" else Together(members, head)
 
     def label_quality(self, networks: dict[str, nn.Module], batch: Batch) -> Tensor:
+        if self.setup.task == "labels":
+            return super().label_quality(networks, batch)
         return torch.sigmoid(
             batch.logits(Single(self.target(networks) if "head" in networks else networks["target"]))
         )

@@ -18,7 +18,9 @@ from accord.objectives.agreeing import weighted_kl
 
 
 def cross_entropy(f: Tensor, labels: Tensor) -> Tensor:
-    """−log P(ỹ) for each example."""
+    """−log P(ỹ) for each example; of labels that are probabilities (…, C), its mean over them."""
+    if labels.is_floating_point():
+        return F.cross_entropy(f.flatten(0, -2), labels.flatten(0, -2), reduction="none").view(f.shape[:-1])
     return F.cross_entropy(f.flatten(0, -2), labels.flatten(), reduction="none").view(labels.shape)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from accord.errors import AccordError, InterruptedRunError
 from accord.estimators.base import Cache, Estimator
@@ -51,14 +51,11 @@ class Shelf:
             folder = shelf_of(outer.path if outer else Path(where))  # pyright: ignore[reportArgumentType]
             self.checkpoints = Checkpoints(folder, follows=outer)
 
-    def put(self, member: Member, identity: Sequence[Any]) -> None:
-        """Keep what a member has learnt."""
+    def put(self, identity: Sequence[Any], metadata: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Keep what a member has learnt, or what it says."""
         file = self._file(identity)
-        if file is None:
-            return
-        rec: Estimator = member.estimator
-        tensors = {f"{r}/{n}": t for r, one in rec.networks_.items() for n, t in one.state_dict().items()}
-        file.write(State({"history": rec.history_, "architectures": rec.architectures_}, tensors))
+        if file is not None:
+            file.write(State(metadata, tensors))
 
     def get(self, identity: Sequence[Any]) -> State | None:
         file = self._file(identity)
@@ -79,22 +76,35 @@ def clear_shelf(checkpoint: Path) -> None:
 
 
 def fit_members(
-    members: Sequence[Member], callback: Callback | None, where: CheckpointPath | None, cache: Cache, device: Any
+    members: Sequence[Member],
+    callback: Callback | None,
+    where: CheckpointPath | None,
+    cache: Cache,
+    device: Any,
+    before: int = 0,
+    of: int | None = None,
 ) -> list[Member]:
-    """Fit those that are not fitted; gives all that could be. Those of one kind are trained as stacks."""
+    """Fit those that are not fitted; gives all that could be. Those of one kind are trained as stacks.
+
+    ``before`` were fitted earlier, ``of`` so many.
+    """
+    if not members:
+        return []
+    of = len(members) if of is None else of
     shelf = Shelf(where)
     waiting = []
     for member in members:
         if not member.fitted and not _taken_from(shelf, member, cache, device):
             waiting.append(member)
     if waiting:
-        done = len(members) - len(waiting)
+        done = before + len(members) - len(waiting)
 
         def told(number: int) -> Callback | None:
-            return None if callback is None else _as_member(callback, waiting[number], done + number, len(members))
+            return None if callback is None else _as_member(callback, waiting[number], done + number, of)
 
         def fitted(number: int) -> None:
-            shelf.put(waiting[number], _identity(waiting[number], cache, device))
+            if shelf.checkpoints is not None:
+                _put(shelf, waiting[number], _identity(waiting[number], cache, device))
 
         def failed(number: int, error: AccordError) -> None:
             if isinstance(error, InterruptedRunError):
@@ -114,6 +124,13 @@ def fit_members(
     if all(member.error is not None for member in members):
         raise next(member.error for member in members if member.error is not None)
     return [member for member in members if member.error is None]
+
+
+def _put(shelf: Shelf, member: Member, identity: Sequence[Any]) -> None:
+    """Keep what a member has learnt."""
+    rec: Estimator = member.estimator
+    tensors = {f"{r}/{n}": t for r, one in rec.networks_.items() for n, t in one.state_dict().items()}
+    shelf.put(identity, {"history": rec.history_, "architectures": rec.architectures_}, tensors)
 
 
 def _as_member(callback: Callback, member: Member, number: int, of: int) -> Callback:

@@ -1,0 +1,398 @@
+"""A council of classifiers: cross-fitted members, what they say of every label, and what a student learns.
+
+In the first round members of every fold learn the labels as they are given. What they say of the examples that they
+did not see becomes a probability of every class (`accord.objectives.consensus`). In later rounds they learn these:
+a member of a fold learns its own fold too, with what was said of it without its labels, so that it stays
+independent of them. The round whose members foretell the given labels best has the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from accord.batches.labels import LabelFeed
+from accord.errors import DataError, SettingError
+from accord.estimators.base import CUSTOM, Cache, Prepared
+from accord.estimators.council.lesson import Lesson, strongly
+from accord.estimators.council.members import Member, Shelf, fit_members
+from accord.estimators.council.plain import PLAIN, PlainMember, is_plain
+from accord.methods.assembly import LABEL_HEAD, LabelHead, LabelsTogether
+from accord.models import MODELS
+from accord.models.stack import as_stack
+from accord.objectives.consensus import Consensus, consensus
+from accord.training import Callback, CheckpointPath, Progress
+
+if TYPE_CHECKING:
+    from accord.estimators.classifier import Classifier
+
+FOLDS = 5
+OF_TABLES = ("forest", "logistic", "neighbours")
+"""Members that tables have by default, besides the model that is trained."""
+ROUNDS = {"images": 2, "tables": 1}
+"""Rounds on what the members say, by default."""
+SEEDS_APART = 1009
+FIRST_EPOCHS, LATER_EPOCHS = 0.5, 0.25
+"""Epochs of a member in the first round and in later ones, as shares of the student's."""
+MIXUP = {"images": 1.0, "tables": 0.0}
+LATER_MIXUP, STUDENT_MIXUP = 0.5, 0.25
+"""Shares of the first round's mixup."""
+INHERITED = (
+    *("device", "batch_size", "optimiser", "learning_rate", "schedule", "weight_decay", "clip", "augment"),
+    *("precision", "capture", "compile"),
+)
+"""Settings that members have in common with the estimator."""
+
+
+@dataclass
+class Heard:
+    """What a council said of every label."""
+
+    networks: dict[str, nn.Module]
+    """By role, what answers when the council serves."""
+    architectures: dict[str, str]
+    notes: dict[str, Any]
+    targets: np.ndarray
+    """(examples, classes): what a student learns."""
+    quality: np.ndarray
+    noise_matrix: np.ndarray
+    votes: dict[str, np.ndarray]
+
+    @property
+    def teacher(self) -> nn.Module:
+        members = [network for role, network in self.networks.items() if role != "head"]
+        return LabelsTogether(members, self.networks["head"])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of members: its name, and what is fitted."""
+
+    name: str
+    model: Any
+    own: Mapping[str, Any]
+    """Settings of its own."""
+    features: Any = None
+
+    @property
+    def plain(self) -> bool:
+        return is_plain(self.model)
+
+
+def convene(
+    clf: Classifier,
+    prepared: Prepared,
+    source: Mapping[str, Any],
+    cache: Cache,
+    callback: Callback | None,
+    where: CheckpointPath | None,
+) -> Heard:
+    """Fit the members, round by round, and give the student its targets."""
+    return _Session(clf, prepared, source, cache, callback, where).heard()
+
+
+class _Session:
+    """Members of one council, and what they have said so far."""
+
+    def __init__(
+        self,
+        clf: Classifier,
+        prepared: Prepared,
+        source: Mapping[str, Any],
+        cache: Cache,
+        callback: Callback | None,
+        where: CheckpointPath | None,
+    ) -> None:
+        self.clf, self.prepared, self.source = clf, prepared, source
+        self.cache, self.callback, self.where = cache, callback, where
+        self.settings = clf.settings
+        self.labels, self.classes = clf.labels_, len(clf.classes_)
+        self.device: torch.device = prepared.run.data.device
+        self.learnt = np.flatnonzero(clf.part_ == 0)
+        self.held = np.flatnonzero(clf.part_ != 0)
+        self.looks = "images" if len(clf.shape_) == 3 else "tables"
+        settings = self.settings
+        self.rounds = ROUNDS[self.looks] if settings.member_rounds is None else settings.member_rounds
+        self.mixup = MIXUP[self.looks] if settings.mixup is None else settings.mixup
+        self.kinds = self._kinds()
+        self.folds = self._folds()
+        self.seeds = settings.member_seeds
+        self.each_round = len(self.kinds) * self.seeds * len(self.folds)
+        self.networks: dict[tuple[int, int, int], Any] = {}
+        """The members of the last round that are networks, by kind, seed and fold."""
+        self._flat: np.ndarray | None = None
+
+    # -- who is asked ------------------------------------------------------------------------------------
+
+    def _kinds(self) -> list[Kind]:
+        settings, clf = self.settings, self.clf
+        asked = settings.members
+        if asked is None:
+            more = OF_TABLES if self.looks == "tables" and settings.serve == "student" else ()
+            asked = (self.clf.model_, *more)
+        objects = clf.member_objects()
+        kinds = [self._kind(number, objects.get(name, name)) for number, name in enumerate(asked)]
+        if settings.serve == "council" and any(kind.plain or kind.name not in MODELS for kind in kinds):
+            bad = next(kind.name for kind in kinds if kind.plain or kind.name not in MODELS)
+            raise SettingError(
+                f"A council that serves itself is saved with its members, and '{bad}' cannot be: take members that "
+                "are models with names (accord.models.register_model), or let a student serve (serve='student')."
+            )
+        return kinds
+
+    def _kind(self, number: int, given: Any) -> Kind:
+        from accord.estimators.classifier import Classifier
+
+        if isinstance(given, str) and given not in PLAIN:
+            own_model = given == self.clf.model_ or given == CUSTOM
+            if own_model and not isinstance(self.clf.model, str):
+                return Kind(CUSTOM, self.clf.model, {}, self.clf.features)
+            return Kind(given, given, {})
+        if isinstance(given, Classifier):
+            own = {k: v for k, v in given.changed_settings().items() if k not in ("model", "method", "seed")}
+            name = given.model if isinstance(given.model, str) else f"own {number + 1}"
+            return Kind(name, given.model, own, given.features)
+        if isinstance(given, str):
+            return Kind(given, given, {})
+        return Kind(getattr(given, "__name__", type(given).__name__), given, {})
+
+    def _folds(self) -> list[np.ndarray]:
+        """Training rows cut at random into parts in which every class has its share."""
+        folds, rows = self.settings.folds or FOLDS, self.learnt
+        if len(rows) < 2 * folds:
+            raise DataError(f"{len(rows)} training examples are too few for {folds} folds; give folds=2 or more data.")
+        rng = np.random.default_rng([self.settings.seed, 0xF01D])
+        order = rng.permutation(rows)
+        order = order[np.argsort(self.labels[order], kind="stable")]
+        return [np.sort(order[k::folds]) for k in range(folds)]
+
+    # -- rounds ------------------------------------------------------------------------------------------
+
+    def heard(self) -> Heard:
+        every: list[np.ndarray] = []
+        found: list[Consensus] = []
+        told: list[dict[str, Any]] = []
+        for number in range(1 + self.rounds):
+            last = found[-1] if found else None
+            said, rows = self._round(number, last)
+            every.append(said)
+            told += rows
+            found.append(consensus(said, self.labels, trust=self.settings.trust, seed=self.settings.seed))
+        best = max(range(len(found)), key=lambda number: (found[number].noise.held_out, number))
+        return self._told(found, best, np.concatenate(every, 1), told)
+
+    def _round(self, number: int, last: Consensus | None) -> tuple[np.ndarray, list[dict[str, Any]]]:
+        """Fit all members: what they say of examples whose labels they have not seen, (examples, members, classes)."""
+        said = np.zeros((len(self.labels), len(self.kinds) * self.seeds, self.classes), np.float32)
+        told: list[dict[str, Any]] = []
+        networks: list[tuple[int, int, int, Member]] = []
+        plain: list[tuple[int, int, int, PlainMember]] = []
+        for k, kind in enumerate(self.kinds):
+            for s in range(self.seeds):
+                seed = self.settings.seed * SEEDS_APART + (number * self.seeds + s) * len(self.folds)
+                told.append({"model": kind.name, "seed": seed, "round": number, "seconds": 0.0})
+                for f in range(len(self.folds)):
+                    if kind.plain:
+                        plain.append((k, s, f, PlainMember(kind.name, kind.model, seed + f)))
+                    else:
+                        networks.append((k, s, f, self._member(kind, seed + f, (k, s, f), number, last)))
+        before = number * self.each_round
+        of = self.each_round * (1 + self.rounds)
+        ready = fit_members(
+            [member for *_, member in networks], self.callback, self.where, self.cache, self.device, before, of
+        )
+        held: dict[tuple[int, int], list[float]] = {}
+        self.networks = {}
+
+        def take(at: tuple[int, int, int], answers: np.ndarray, seconds: float) -> None:
+            k, s, f = at
+            column, fold = k * self.seeds + s, self.folds[f]
+            said[fold, column] = answers[: len(fold)]
+            said[self.held, column] += answers[len(fold) :] / len(self.folds)
+            told[column]["seconds"] = round(told[column]["seconds"] + seconds, 3)
+            if len(self.held):
+                right = answers[len(fold) :].argmax(1) == self.labels[self.held]
+                held.setdefault((k, s), []).append(float(right.mean()))
+
+        for k, s, f, member in networks:
+            if member not in ready:
+                raise member.error or SettingError("A member of the council could not be fitted.")
+            rec = member.estimator
+            self.networks[k, s, f] = rec._target
+            seconds = sum(r["train_seconds"] + r["valid_seconds"] for r in rec.history_)
+            take((k, s, f), self._said_by(rec._target, self._asked(f)), seconds)
+        shelf = Shelf(self.where)
+        for at, (k, s, f, member) in enumerate(plain):
+            self._tell(member.kind, f, before + len(networks) + at, of)
+            take((k, s, f), *self._said_by_plain(member, f, number, last, shelf))
+        for column, row in enumerate(told):
+            k, s = divmod(column, self.seeds)
+            right = said[self.learnt, column].argmax(1) == self.labels[self.learnt]
+            row["out_of_fold"] = round(float(right.mean()), 4)
+            if (k, s) in held:
+                row["accuracy"] = round(float(np.mean(held[k, s])), 4)
+        return said, told
+
+    def _asked(self, fold: int) -> np.ndarray:
+        """Rows of which members of a fold speak: their own, and those held out."""
+        return np.concatenate([self.folds[fold], self.held])
+
+    def _rows(self, fold: int, number: int) -> np.ndarray:
+        """What members of a fold learn from; as many rows for each, so that they can be one stack."""
+        if number:
+            return self.learnt
+        rows = np.setdiff1d(self.learnt, self.folds[fold])
+        size = len(self.learnt) - max(map(len, self.folds))
+        if len(rows) > size:
+            drop = np.random.default_rng([self.settings.seed, fold, 0xD0]).choice(len(rows), len(rows) - size, False)
+            rows = np.delete(rows, drop)
+        return rows
+
+    def _targets(self, fold: int, last: Consensus | None) -> np.ndarray:
+        """What members of a fold are taught of every example; of their own fold, what was said without its labels."""
+        if last is None:
+            return np.eye(self.classes, dtype=np.float32)[self.labels]
+        targets = last.targets.astype(np.float32)
+        targets[self.folds[fold]] = last.probabilities[self.folds[fold]]
+        return targets
+
+    def _member(
+        self, kind: Kind, seed: int, at: tuple[int, int, int], number: int, last: Consensus | None
+    ) -> Member:
+        from accord.estimators.classifier import Classifier
+
+        settings, fold = self.settings, at[2]
+        share = LATER_EPOCHS if number else FIRST_EPOCHS
+        first = settings.member_epochs
+        epochs = max(1, round(settings.epochs * share if first is None else first * share / FIRST_EPOCHS))
+        common: dict[str, Any] = {name: getattr(settings, name) for name in INHERITED}
+        if kind.model is not self.clf.model and kind.name != self.clf.model_:
+            common["learning_rate"] = None  # another architecture has a usual rate of its own
+        common |= {"epochs": epochs, "restore": "last", "patience": 0, "valid_share": 0.0, **kind.own}
+        estimator = Classifier(model=kind.model, method="normal", features=kind.features, seed=seed, **common)
+        before = self.networks.get(at)
+        lesson = Lesson(
+            rows=self._rows(fold, number),
+            targets=None if number == 0 and not self.mixup else self._targets(fold, last),
+            scaling=self.clf.scaling_,
+            mixup=self.mixup * (LATER_MIXUP if number else 1.0),
+            strong=number > 0,
+            start=None if before is None else {name: one.clone() for name, one in before.state_dict().items()},
+        )
+        source = {"X": self.source["X"], "y": self.source["y"], "lesson": lesson}
+        return Member(kind.name, estimator, source, fold=fold)
+
+    @torch.no_grad()
+    def _said_by(self, network: nn.Module, rows: np.ndarray) -> np.ndarray:
+        """A network's probabilities of some examples."""
+        if not len(rows):
+            return np.zeros((0, self.classes), np.float32)
+        target = as_stack(network.to(self.device).eval())
+        data = replace(
+            self.prepared.run.data, rows=torch.from_numpy(rows).to(self.device), targets=None, augmentation=None
+        )
+        parts = [torch.softmax(batch.logits(target)[0], 1) for batch in LabelFeed([data]).in_order()]
+        return torch.cat(parts).cpu().numpy()
+
+    def _said_by_plain(
+        self, member: PlainMember, fold: int, number: int, last: Consensus | None, shelf: Shelf
+    ) -> tuple[np.ndarray, float]:
+        """The same of a scikit-learn member; if it had spoken before an interruption, what it said then."""
+        import time
+
+        rows, asked = self._rows(fold, number), self._asked(fold)
+        targets, inputs = self._targets(fold, last)[rows], self._inputs(scaled=member.named)
+        identity = [member.kind, member.identity(), rows, asked, targets, inputs]
+        kept = shelf.get(identity)
+        if kept is not None:
+            return kept.tensors["said"].numpy(), float(kept.metadata["seconds"])
+        started = time.perf_counter()
+        said = member.said(inputs, targets, rows, asked)
+        seconds = time.perf_counter() - started
+        shelf.put(identity, {"seconds": seconds}, {"said": torch.from_numpy(said)})
+        return said, seconds
+
+    def _inputs(self, scaled: bool) -> np.ndarray:
+        """Examples as rows of numbers, which scikit-learn takes; an estimator of the user's own sees them as given."""
+        if not scaled:
+            return self.clf._inputs.reshape(len(self.labels), -1)
+        if self._flat is None:
+            scaling = self.clf.scaling_
+            values = (self.clf._inputs - scaling.mean.numpy()) / scaling.std.numpy()
+            self._flat = values.reshape(len(values), -1).astype(np.float32)
+        return self._flat
+
+    def _tell(self, kind: str, fold: int, number: int, of: int) -> None:
+        if self.callback is not None:
+            words = f"member {number + 1} of {of}: {kind}, fold {fold + 1}"
+            self.callback(Progress(words, number + 1, of + 1, 1, 1, 0.0, self.clf.metric, None, None))
+
+    # -- what it comes to --------------------------------------------------------------------------------
+
+    def _told(
+        self, found: Sequence[Consensus], best: int, every: np.ndarray, told: list[dict[str, Any]]
+    ) -> Heard:
+        word = found[best]
+        choices = every.argmax(2)
+        believed = (choices == self.labels[:, None]).sum(1).astype(np.int16)
+        pairs = np.stack([(choices == c).sum(1) for c in range(self.classes)], 1)
+        voters = choices.shape[1]
+        same = (pairs * (pairs - 1)).sum(1) / max(1, voters * (voters - 1))
+        agreement = np.ones(len(choices)) if voters < 2 else same
+        share = word.weights / max(word.weights.sum(), 1e-12)
+        weights: dict[str, float] = {}
+        for column, weight in enumerate(share):
+            name = self.kinds[column // self.seeds].name
+            weights[name] = round(weights.get(name, 0.0) + float(weight), 4)
+        notes: dict[str, Any] = {
+            "members": told,
+            "lost": 0,
+            "weights": weights,
+            "quality_weights": weights,
+            "judged": "by members that never saw it",
+            "folds": len(self.folds),
+            "rounds": [
+                {"held_out_log_likelihood": round(one.noise.held_out, 5), "trust": round(one.trust, 3)}
+                for one in found
+            ],
+            "round": best,
+            "trust": round(word.trust, 3),
+            "noise_share": round(float(1 - word.quality.mean()), 4),
+        }
+        votes = {
+            "votes": believed,
+            "voters": np.full(len(believed), voters, np.int16),
+            "agreement": agreement.astype(np.float32),
+        }
+        networks, architectures = self._served(found[-1].weights / max(found[-1].weights.sum(), 1e-12))
+        targets = word.targets.astype(np.float32)
+        data = self.prepared.run.data
+        self.prepared.run.data = replace(
+            data,
+            targets=torch.from_numpy(targets).to(self.device),
+            mixup=self.mixup * STUDENT_MIXUP,
+            augmentation=strongly(data, True),
+        )
+        quality = word.quality.astype(np.float32)
+        return Heard(networks, architectures, notes, targets, quality, word.noise.matrix, votes)
+
+    def _served(self, share: np.ndarray) -> tuple[dict[str, nn.Module], dict[str, str]]:
+        """The members of the last round, where they are to serve."""
+        if self.settings.serve != "council":
+            return {}, {}
+        head = LabelHead(len(self.networks)).to(self.device)
+        networks: dict[str, nn.Module] = {}
+        architectures: dict[str, str] = {}
+        for n, ((k, s, _), network) in enumerate(self.networks.items()):
+            head.weight[n] = float(share[k * self.seeds + s]) / len(self.folds)
+            networks[f"member {n + 1}"] = network
+            architectures[f"member {n + 1}"] = self.kinds[k].name
+        return networks | {"head": head}, architectures | {"head": LABEL_HEAD}
+
+
+__all__ = ["Heard", "convene"]

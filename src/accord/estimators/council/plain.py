@@ -1,0 +1,90 @@
+"""Members of a council that are scikit-learn estimators: by a short name, or given as an object.
+
+They are fitted again for every fold and round, and only what they say is kept: nothing of them is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from accord.errors import SettingError, first_line
+
+LEAST = 0.05
+"""Classes of a soft target that count at least this are learnt."""
+
+
+def _forest() -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(200, min_samples_leaf=2)
+
+
+def _logistic() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(C=0.1, max_iter=300)
+
+
+def _neighbours() -> Any:
+    from sklearn.neighbors import KNeighborsClassifier
+
+    return KNeighborsClassifier(15, weights="distance")
+
+
+def _boosting() -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(max_iter=100, learning_rate=0.05, min_samples_leaf=20)
+
+
+PLAIN: dict[str, Callable[[], Any]] = {
+    "forest": _forest,
+    "logistic": _logistic,
+    "neighbours": _neighbours,
+    "boosting": _boosting,
+}
+"""Names of members that scikit-learn has."""
+
+
+def is_plain(member: Any) -> bool:
+    """Whether it is a scikit-learn classifier, or the name of one."""
+    if isinstance(member, str):
+        return member in PLAIN
+    return hasattr(member, "predict_proba") and hasattr(member, "get_params")
+
+
+class PlainMember:
+    """A scikit-learn classifier as a member."""
+
+    def __init__(self, kind: str, given: Any, seed: int) -> None:
+        self.kind, self.named = kind, isinstance(given, str)
+        self.model = PLAIN[given]() if isinstance(given, str) else clone(given)
+        if "random_state" in self.model.get_params():
+            self.model.set_params(random_state=seed % (1 << 32))
+
+    def identity(self) -> str:
+        return repr(sorted(self.model.get_params().items(), key=lambda one: one[0]))
+
+    def said(self, inputs: np.ndarray, targets: np.ndarray, rows: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        """Fit to rows of the inputs and their targets (rows, classes): the probabilities of those asked."""
+        classes = targets.shape[1]
+        try:
+            if has_fit_parameter(self.model, "sample_weight"):
+                at, labels = np.nonzero(targets >= LEAST)
+                self.model.fit(inputs[rows[at]], labels, sample_weight=targets[at, labels].astype(np.float64))
+            else:
+                self.model.fit(inputs[rows], targets.argmax(1))
+            known = self.model.classes_
+            spoken = np.asarray(self.model.predict_proba(inputs[asked]), np.float32)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise SettingError(f"Member '{self.kind}' cannot learn these examples: {first_line(error)}") from error
+        answer = np.zeros((len(asked), classes), np.float32)
+        answer[:, known] = spoken
+        if not np.isfinite(answer).all():
+            raise SettingError(f"Member '{self.kind}' gives probabilities that are not finite numbers.")
+        return answer
