@@ -18,12 +18,16 @@ The steps, each a function of its own:
    differences that T explains. Whether members or labels are right about the rest is not to be seen in the labels'
    likelihood (a doubtful example and a badly labelled one look alike), but in what is learned from the targets:
    `choose_trust` compares that.
+
+Members that have learned targets instead of labels predict the true class, and how sure they are says nothing of how
+labels go wrong: a doubtful pool with faithful labels and a sure pool with faulty ones look alike. So the noise matrix
+of the members who learned the labels is kept, and only the weights are found anew (`again`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -96,7 +100,28 @@ def consensus(
     """
     weights = member_weights(predictions, given, seed=seed)
     pool = pooled(predictions, weights)
-    noise = fit_noise(pool, given, seed=seed)
+    return _of_pool(predictions, given, weights, pool, fit_noise(pool, given, seed=seed), trust)
+
+
+def again(
+    predictions: np.ndarray, given: np.ndarray, first: NoiseFit, *, trust: float | None = None, seed: int = 0
+) -> Consensus:
+    """The same for members that have learned targets; how labels go wrong is known from those who learned these."""
+    weights = member_weights(predictions, given, matrix=first.matrix, seed=seed)
+    pool = pooled(predictions, weights)
+    held_out = float(_likelihoods(pool @ first.matrix, given).mean()) if len(given) else -np.inf
+    noise = replace(first, sharpness=1.0, nearness=0.0, held_out=held_out)
+    return _of_pool(predictions, given, weights, pool, noise, trust)
+
+
+def _of_pool(
+    predictions: np.ndarray,
+    given: np.ndarray,
+    weights: np.ndarray,
+    pool: np.ndarray,
+    noise: NoiseFit,
+    trust: float | None,
+) -> Consensus:
     probabilities = clean_probabilities(pool, noise)
     trust = usual_trust(probabilities, given, noise.matrix) if trust is None else trust
     targets = soft_targets(probabilities, given, noise.matrix, trust)
@@ -108,8 +133,12 @@ def consensus(
 # -- the pool of the members -------------------------------------------------------------------------------
 
 
-def member_weights(predictions: np.ndarray, given: np.ndarray, *, seed: int = 0) -> np.ndarray:
+def member_weights(
+    predictions: np.ndarray, given: np.ndarray, *, matrix: np.ndarray | None = None, seed: int = 0
+) -> np.ndarray:
     """Weights of the members in the pool, not negative, by the likelihood of the given labels.
+
+    Without a noise matrix the pool predicts the given label, with one the true class.
 
     They are drawn towards equal ones, as strongly as predicts held-out labels best, and more strongly where that
     costs less than a standard error. Their sum is left free.
@@ -118,39 +147,44 @@ def member_weights(predictions: np.ndarray, given: np.ndarray, *, seed: int = 0)
     logs, labels = np.log(np.maximum(predictions[rows], LEAST)), given[rows]
     if logs.shape[1] > 1:
         fold = np.arange(len(rows)) % 5
-        held_out = [_cross_validated(logs, labels, fold, shrinkage) for shrinkage in SHRINKAGES]
+        held_out = [_cross_validated(logs, labels, fold, shrinkage, matrix) for shrinkage in SHRINKAGES]
         best = max(held_out, key=lambda likelihoods: likelihoods.sum())
         good = [k for k, likelihoods in enumerate(held_out) if not _surpasses(best, likelihoods)]
-        return _best_weights(logs, labels, SHRINKAGES[max(good)])
-    return _best_weights(logs, labels, 0.0)
+        return _best_weights(logs, labels, SHRINKAGES[max(good)], matrix)
+    return _best_weights(logs, labels, 0.0, matrix)
 
 
-def _cross_validated(logs: np.ndarray, labels: np.ndarray, fold: np.ndarray, shrinkage: float) -> np.ndarray:
+def _cross_validated(
+    logs: np.ndarray, labels: np.ndarray, fold: np.ndarray, shrinkage: float, matrix: np.ndarray | None
+) -> np.ndarray:
     """The log likelihood of every label by weights fitted to other examples."""
     held_out = np.zeros(len(labels))
     for k in np.unique(fold):
         held = fold == k
-        weights = _best_weights(logs[~held], labels[~held], shrinkage)
-        held_out[held] = _likelihoods(_softmax(np.einsum("nmc,m->nc", logs[held], weights)), labels[held])
+        weights = _best_weights(logs[~held], labels[~held], shrinkage, matrix)
+        pool = _softmax(np.einsum("nmc,m->nc", logs[held], weights))
+        held_out[held] = _likelihoods(pool if matrix is None else pool @ matrix, labels[held])
     return held_out
 
 
-def _best_weights(logs: np.ndarray, labels: np.ndarray, shrinkage: float) -> np.ndarray:
+def _best_weights(
+    logs: np.ndarray, labels: np.ndarray, shrinkage: float, matrix: np.ndarray | None = None
+) -> np.ndarray:
     from scipy.optimize import minimize
 
-    count, members, _ = logs.shape
+    count, members, classes = logs.shape
     if not count:
         return np.full(members, 1 / members)
-    own = logs[np.arange(count), :, labels].mean(0)
+    # P(given label | each class), which is 1 for the label itself where the pool predicts labels
+    seen = (np.eye(classes) if matrix is None else matrix).T[labels]
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        scores = np.einsum("nmc,m->nc", logs, weights)
-        top = scores.max(1, keepdims=True)
-        p = np.exp(scores - top)
-        total = p.sum(1, keepdims=True)
+        p = _softmax(np.einsum("nmc,m->nc", logs, weights))
+        joint = p * seen + TINY / classes
+        total = joint.sum(1, keepdims=True)
         apart = weights - weights.mean()
-        value = (np.log(total) + top).mean() - own @ weights + shrinkage * (apart @ apart)
-        return value, np.einsum("nc,nmc->m", p / total, logs) / count - own + 2 * shrinkage * apart
+        value = -np.log(total).mean() + shrinkage * (apart @ apart)
+        return value, np.einsum("nc,nmc->m", p - joint / total, logs) / count + 2 * shrinkage * apart
 
     found = minimize(loss, np.full(members, 1 / members), jac=True, bounds=[(0, 20)] * members)
     return found.x if found.x.sum() > 1e-3 else np.full(members, 1 / members)

@@ -25,7 +25,7 @@ from accord.estimators.council.plain import PLAIN, PlainMember, is_plain
 from accord.methods.assembly import LABEL_HEAD, LabelHead, LabelsTogether
 from accord.models import MODELS
 from accord.models.stack import as_stack
-from accord.objectives.consensus import Consensus, consensus
+from accord.objectives.consensus import Consensus, again, consensus
 from accord.training import Callback, CheckpointPath, Progress
 
 if TYPE_CHECKING:
@@ -182,7 +182,11 @@ class _Session:
             said, rows = self._round(number, last)
             every.append(said)
             told += rows
-            found.append(consensus(said, self.labels, trust=self.settings.trust, seed=self.settings.seed))
+            how = {"trust": self.settings.trust, "seed": self.settings.seed}
+            if last is None:
+                found.append(consensus(said, self.labels, **how))
+            else:
+                found.append(again(said, self.labels, found[0].noise, **how))
         best = max(range(len(found)), key=lambda number: (found[number].noise.held_out, number))
         return self._told(found, best, np.concatenate(every, 1), told)
 
