@@ -21,8 +21,9 @@ INTRODUCTION = """\
 Each setting is a keyword of `Recommender(...)` or `Classifier(...)`, and a name that `--set NAME=VALUE` takes. In
 `accord compare`, `--set METHOD.NAME=VALUE` sets it for one method alone.
 
-A setting belongs to a task, to some methods or to some models. Others ignore it. Each setting is declared, with its
-text on this page, in one class: for a task in `accord.estimators.settings`, for a method or a model in its own file.
+A setting belongs to a task, to some methods or to some models. Others ignore it. Each setting is declared, with
+its text on this page, in one class: for a task in `accord.estimators.settings`, for a method or a model in its own
+file.
 """
 TITLES = {"clicks": "The recommender", "labels": "The classifier"}
 TASK_TEXTS = {

@@ -42,11 +42,11 @@ def fitted_members(monkeypatch: pytest.MonkeyPatch) -> list[making.Member]:
     seen: list[making.Member] = []
     fit = making.fit_members
 
-    def spied(members: Any, *rest: Any) -> Any:
-        seen.extend(members)
-        return fit(members, *rest)
+    def spied(each: Any, *rest: Any) -> Any:
+        seen.extend(member for asked in each for member in asked.members)
+        return fit(each, *rest)
 
-    monkeypatch.setattr("accord.estimators.council.clicks.fit_members", spied)
+    monkeypatch.setattr(making, "fit_members", spied)
     return seen
 
 

@@ -52,6 +52,12 @@ def load(path: Path) -> Any:
     return (Classifier if "classifier" in path.name else Recommender).load(path)
 
 
+def said_then(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Version 0.1 had nothing to say of whether the flags are to be trusted."""
+    issues = {key: value for key, value in metrics["label_issues"].items() if key != "doubt"}
+    return metrics | {"label_issues": issues}
+
+
 @pytest.mark.parametrize("name", RECOMMENDERS)
 def test_a_recommender_answers_as_it_did(name: str, older: Path, tmp_path: Path) -> None:
     then, rec = ANSWERS[name], Recommender.load(older / name)
@@ -62,7 +68,7 @@ def test_a_recommender_answers_as_it_did(name: str, older: Path, tmp_path: Path)
         if then["similar"] is not None:
             assert_same(one.similar_items(["i1", "i2"], k=2).to_pydict(), then["similar"])
         assert one.threshold_ == then["threshold"]
-        assert one.metrics_ == then["metrics"]
+        assert said_then(one.metrics_) == then["metrics"]
     assert json.loads((tmp_path / name / "config.json").read_text())["format"] == 2
 
 
@@ -76,7 +82,7 @@ def test_a_classifier_answers_as_it_did(narrow: None, older: Path, tmp_path: Pat
     for one in (clf, Classifier.load(tmp_path / "run")):
         np.testing.assert_allclose(one.predict_proba(np.array(then["X"])), then["probabilities"], rtol=1e-5)
         assert_same(one.find_label_issues().to_pydict(), then["issues"])
-        assert one.metrics_ == then["metrics"]
+        assert said_then(one.metrics_) == then["metrics"]
 
 
 @pytest.mark.parametrize("name", RUNS)

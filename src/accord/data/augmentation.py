@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-
 COLOURS = 0.4
 """Strong: contrast and saturation change by up to this factor, brightness by up to so many standard deviations."""
 
@@ -76,7 +75,9 @@ class Augmentation:
         half = height / 6
         down = torch.arange(height, device=images.device)[:, None, None] + 0.5
         across = torch.arange(width, device=images.device)[:, None] + 0.5
-        away = ((down - height * each(draws.row)).abs() > half) | ((across - width * each(draws.column)).abs() > half)
+        away = ((down - height * each(draws.row)).abs() > half) | (
+            (across - width * each(draws.column)).abs() > half
+        )
         return images * away.to(images.dtype)
 
     def take(self, images: Tensor, rows: Tensor, draws: Draws) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -58,6 +58,10 @@ class Prepared:
     """Examples with trusted labels."""
     bytes_needed: int = 0
     """What training takes, roughly; a checkpoint takes no more."""
+
+
+Convening = Generator[Any, Any, Any]
+"""A council that is being made: yields the members to fit, is sent those that are ready, returns what they say."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +163,8 @@ class Estimator:
 
     def _convene(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
-    ) -> Any:
-        """Fit the members of a council; only for a method that convenes one."""
+    ) -> Convening:
+        """Ask for the members of a council, and listen to them; only for a method that convenes one."""
         raise SettingError(f"Method '{self.settings.method}' is not for {self.task}.")
 
     def _fit(self, source: Mapping[str, Any], callback: Any, checkpoint: Any) -> Self:

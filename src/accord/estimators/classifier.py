@@ -19,7 +19,7 @@ from accord.data.augmentation import Augmentation
 from accord.data.splits import stratified_mask
 from accord.errors import DataError, SettingError
 from accord.estimators import classifier_folder, run_folder
-from accord.estimators.base import CUSTOM, Cache, Estimator, Prepared, Trained
+from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
 from accord.estimators.examples import (
     NotTrainedError,
     as_classes,
@@ -307,7 +307,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     def _convene(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
-    ) -> Any:
+    ) -> Convening:
         from accord.estimators.council.labels import convene
 
         return convene(self, prepared, source, cache, callback, checkpoint)

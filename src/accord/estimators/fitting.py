@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from accord.errors import AccordError, DataError, SettingError
-from accord.estimators.base import Cache, Estimator, Prepared, Trained
+from accord.errors import AccordError, DataError, InterruptedRunError, SettingError
+from accord.estimators.base import Cache, Convening, Estimator, Prepared, Trained
 from accord.estimators.limits import free_memory, require_disk
 from accord.estimators.settings import of_models, own_settings
 from accord.methods import PerRun, Phase
@@ -121,6 +121,7 @@ class _Party:
         """Fit those of a group as one stack; False where they differ in what a stack must share."""
         try:
             one = _Training(self, group)
+            one.begin(None)
             drive([one.steps()], self.device, lambda _, error: one.end(error, ended))
         except StackError:
             return False
@@ -128,15 +129,29 @@ class _Party:
 
     def fit_alone(self, group: Sequence[int], ended: Callable[[int, AccordError | None], None]) -> None:
         """Fit those of a group each by itself, next to one another."""
-        trainings = []
-        for k in group:
+        trainings: list[_Training] = []
+
+        def tried(k: int, make: Callable[[], None]) -> None:
             try:
-                trainings.append(_Training(self, [k]))
+                make()
             except AccordError as error:
                 if len(self.estimators) == 1:
                     raise
                 ended(k, error)
-        drive([one.steps() for one in trainings], self.device, lambda n, error: trainings[n].end(error, ended))
+
+        for k in group:
+            tried(k, lambda k=k: trainings.append(_Training(self, [k])))
+        convening = {one: made for one in trainings if (made := one.convening()) is not None}
+        heard = hear_all(convening, self.checkpoint, self.cache, self.device) if convening else {}
+        begun: list[_Training] = []
+        for one in trainings:
+
+            def begin(one: _Training = one) -> None:
+                one.begin(heard.get(one))
+                begun.append(one)
+
+            tried(one.group[0], begin)
+        drive([one.steps() for one in begun], self.device, lambda n, error: begun[n].end(error, ended))
 
 
 class _Training:
@@ -149,11 +164,19 @@ class _Training:
         refuse_apart(self.prepared)
         self.stacks: list[Stack] = []
         self.architectures: dict[str, str] = {}
-        first = self.prepared[0]
         self.values = self._values()
-        setup = self.estimators[0]._join(self.prepared)
-        self.council = self._convened()
-        setup = setup if self.council is None else {**setup, "council": self.council}
+        self.setup = self.estimators[0]._join(self.prepared)
+        self.council: Any = None
+
+    def begin(self, council: Any) -> None:
+        """Build the networks; ``council`` are the members that were fitted first, or why they could not be."""
+        if isinstance(council, AccordError):
+            raise council
+        party, first, setup = self.party, self.prepared[0], self.setup
+        self.council = council
+        if council is not None:
+            setup = {**setup, "council": council}
+            self.architectures |= council.architectures
         method = self.estimators[0]._method(per_run=self.values, **setup)
         self.phases: list[Phase] = method.phases(self._build)
         identity = [party.device.type, *(json.dumps(one.settings_to_save()) for one in self.estimators)]
@@ -169,16 +192,14 @@ class _Training:
         prepared.run.callback = self.party.callbacks[k]
         return prepared
 
-    def _convened(self) -> Any:
-        """The members that are fitted first, for a method that convenes some."""
+    def convening(self) -> Convening | None:
+        """Asks for the members that are fitted first, where the method convenes some."""
         if not self.estimators[0].settings.method_class.convenes:
             return None
         (k,), (prepared,), party = self.group, self.prepared, self.party
-        made = self.estimators[0]._convene(
+        return self.estimators[0]._convene(
             prepared, party.sources[k], party.cache, party.callbacks[k], party.checkpoint
         )
-        self.architectures |= made.architectures
-        return made
 
     def _values(self) -> dict[str, PerRun]:
         """Numbers that differ between the runs."""
@@ -239,6 +260,31 @@ class _Training:
         kept |= {role: network for phase in self.phases for role, network in phase.given.items()}
         run = self.prepared[place].run
         return Trained(run.history, kept, last, self.architectures, self.council, run)
+
+
+def hear_all(
+    convening: Mapping[T, Convening], where: CheckpointPath | None, cache: Cache, device: torch.device
+) -> dict[T, Any]:
+    """Fit what several councils ask for, side by side, until each was heard; or the error that ended it."""
+    from accord.estimators.council.members import fit_members
+
+    heard: dict[T, Any] = {}
+    answers: dict[T, Any] = dict.fromkeys(convening)
+    while answers:
+        asked: dict[T, Any] = {}
+        for key, answer in answers.items():
+            try:
+                asked[key] = convening[key].send(answer)
+            except StopIteration as end:
+                heard[key] = end.value
+            except InterruptedRunError:
+                raise
+            except AccordError as error:
+                heard[key] = error
+        if asked:
+            fit_members(list(asked.values()), where, cache, device)
+        answers = {key: [one for one in each.members if one.error is None] for key, each in asked.items()}
+    return heard
 
 
 def _name_of(role: str, architecture: Any) -> str:

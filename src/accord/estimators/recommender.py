@@ -16,7 +16,7 @@ from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import NO_NEGATIVE, Interactions
 from accord.errors import AccordError, DataError, SettingError, nearest
 from accord.estimators import recommender_folder, run_folder
-from accord.estimators.base import CUSTOM, Cache, Estimator, Prepared, Trained
+from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.limits import require_memory
 from accord.estimators.log_split import (
@@ -275,7 +275,7 @@ class Recommender(Estimator):
 
     def _convene(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
-    ) -> Any:
+    ) -> Convening:
         from accord.estimators.council.clicks import convene
 
         return convene(self, prepared, source, cache, callback, checkpoint)

@@ -44,9 +44,9 @@ class LabelCouncilSettings(MethodSettings):
     """Of labels."""
 
     members: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    """Council: its kinds of members: models, or forest, logistic, neighbours and boosting of scikit-learn; in Python
-    also classifiers, torch modules and any scikit-learn classifier with predict_proba. By default the model itself,
-    and with it forest, logistic and neighbours for tables."""
+    """Council: its kinds of members: models, or forest, logistic, neighbours and boosting of scikit-learn; in
+    Python also classifiers, torch modules and any scikit-learn classifier with predict_proba. By default the model
+    itself, and with it forest, logistic and neighbours for tables."""
     member_seeds: int = Field(default=1, ge=1, le=64)
     """Council: members of each kind for each fold."""
     folds: int = Field(default=5, ge=2, le=100)
@@ -58,7 +58,7 @@ class LabelCouncilSettings(MethodSettings):
     serve: Literal["student", "council"] = "student"
     """Council: what classifies: one student, or all members of the last round together."""
     trust: float | None = Field(default=None, ge=0, le=1)
-    """Council: how far given labels count by Bayes' rule in what is learnt from; by default by what explains them."""
+    """Council: how far given labels count by Bayes' rule in what is learnt; by default by what explains them."""
     mixup: float | None = Field(default=None, ge=0, le=1)
     """Council: how strongly examples are mixed in pairs in the first round, half of it later and a quarter for the
     student; by default 1 for images and 0 for tables."""

@@ -19,9 +19,9 @@ The steps, each a function of its own:
    likelihood (a doubtful example and a badly labelled one look alike), but in what is learned from the targets:
    `choose_trust` compares that.
 
-Members that have learned targets instead of labels predict the true class, and how sure they are says nothing of how
-labels go wrong: a doubtful pool with faithful labels and a sure pool with faulty ones look alike. So the noise matrix
-of the members who learned the labels is kept, and only the weights are found anew (`again`).
+Members that have learned targets instead of labels predict the true class, and how sure they are says nothing of
+how labels go wrong: a doubtful pool with faithful labels and a sure pool with faulty ones look alike. So the noise
+matrix of the members who learned the labels is kept, and only the weights are found anew (`again`).
 """
 
 from __future__ import annotations

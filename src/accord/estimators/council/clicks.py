@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from accord.data.interactions import Interactions
 from accord.errors import DataError, SettingError
 from accord.estimators.base import Cache, Prepared
 from accord.estimators.council.meant import Meant, fit_meant, scale_of
-from accord.estimators.council.members import Member, fit_members, told_of
+from accord.estimators.council.members import Asked, Member, all_lost, told_of
 from accord.estimators.council.weights import KAPPAS, Choice, bagged, choices, likelihood_weights
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, over_pairs
 from accord.estimators.naming import spelled
@@ -82,8 +82,8 @@ def convene(
     cache: Cache,
     callback: Callback | None,
     where: CheckpointPath | None,
-) -> Convened:
-    """Fit the members, weigh them by noisy validation, and judge every click."""
+) -> Generator[Asked, list[Member], Convened]:
+    """Have the members fitted, weigh them by noisy validation, and judge every click."""
     split, device = rec._split(source, cache), prepared.run.data.device
     folds = _folds(rec, split)
     members = _members(rec, split, source, folds)
@@ -94,7 +94,8 @@ def convene(
     if not any(m.fitted for m in members) and key in cache.lasting:
         ready = cache.lasting[key]
     else:
-        ready = fit_members(members, callback, where, cache, device)
+        ready = yield Asked(members, callback)
+        all_lost(members)
         if not any(m.fitted for m in members):
             cache.lasting.clear()  # one council at a time is held for others
             cache.lasting[key] = ready

@@ -8,7 +8,7 @@ independent of them. The round whose members foretell the given labels best has 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from accord.batches.labels import LabelFeed
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
 from accord.estimators.council.lesson import Lesson, strongly
-from accord.estimators.council.members import Member, Shelf, fit_members
+from accord.estimators.council.members import Asked, Member, Shelf
 from accord.estimators.council.plain import PLAIN, PlainMember, is_plain
 from accord.methods.assembly import LABEL_HEAD, LabelHead, LabelsTogether
 from accord.models import MODELS
@@ -91,8 +91,8 @@ def convene(
     cache: Cache,
     callback: Callback | None,
     where: CheckpointPath | None,
-) -> Heard:
-    """Fit the members, round by round, and give the student its targets."""
+) -> Generator[Asked, list[Member], Heard]:
+    """Have the members fitted, round by round, and give the student its targets."""
     return _Session(clf, prepared, source, cache, callback, where).heard()
 
 
@@ -165,7 +165,9 @@ class _Session:
         """Training rows cut at random into parts in which every class has its share."""
         folds, rows = self.settings.folds or FOLDS, self.learnt
         if len(rows) < 2 * folds:
-            raise DataError(f"{len(rows)} training examples are too few for {folds} folds; give folds=2 or more data.")
+            raise DataError(
+                f"{len(rows)} training examples are too few for {folds} folds; give folds=2 or more data."
+            )
         rng = np.random.default_rng([self.settings.seed, 0xF01D])
         order = rng.permutation(rows)
         order = order[np.argsort(self.labels[order], kind="stable")]
@@ -173,13 +175,13 @@ class _Session:
 
     # -- rounds ------------------------------------------------------------------------------------------
 
-    def heard(self) -> Heard:
+    def heard(self) -> Generator[Asked, list[Member], Heard]:
         every: list[np.ndarray] = []
         found: list[Consensus] = []
         told: list[dict[str, Any]] = []
         for number in range(1 + self.rounds):
             last = found[-1] if found else None
-            said, rows = self._round(number, last)
+            said, rows = yield from self._round(number, last)
             every.append(said)
             told += rows
             how = {"trust": self.settings.trust, "seed": self.settings.seed}
@@ -190,8 +192,10 @@ class _Session:
         best = max(range(len(found)), key=lambda number: (found[number].noise.held_out, number))
         return self._told(found, best, np.concatenate(every, 1), told)
 
-    def _round(self, number: int, last: Consensus | None) -> tuple[np.ndarray, list[dict[str, Any]]]:
-        """Fit all members: what they say of examples whose labels they have not seen, (examples, members, classes)."""
+    def _round(
+        self, number: int, last: Consensus | None
+    ) -> Generator[Asked, list[Member], tuple[np.ndarray, list[dict[str, Any]]]]:
+        """Fit all members: what they say of unseen examples, (examples, members, classes)."""
         said = np.zeros((len(self.labels), len(self.kinds) * self.seeds, self.classes), np.float32)
         told: list[dict[str, Any]] = []
         networks: list[tuple[int, int, int, Member]] = []
@@ -207,9 +211,7 @@ class _Session:
                         networks.append((k, s, f, self._member(kind, seed + f, (k, s, f), number, last)))
         before = number * self.each_round
         of = self.each_round * (1 + self.rounds)
-        ready = fit_members(
-            [member for *_, member in networks], self.callback, self.where, self.cache, self.device, before, of
-        )
+        ready = yield Asked([member for *_, member in networks], self.callback, before, of)
         held: dict[tuple[int, int], list[float]] = {}
         self.networks = {}
 
@@ -253,12 +255,14 @@ class _Session:
         rows = np.setdiff1d(self.learnt, self.folds[fold])
         size = len(self.learnt) - max(map(len, self.folds))
         if len(rows) > size:
-            drop = np.random.default_rng([self.settings.seed, fold, 0xD0]).choice(len(rows), len(rows) - size, False)
+            drop = np.random.default_rng([self.settings.seed, fold, 0xD0]).choice(
+                len(rows), len(rows) - size, False
+            )
             rows = np.delete(rows, drop)
         return rows
 
     def _targets(self, fold: int, last: Consensus | None) -> np.ndarray:
-        """What members of a fold are taught of every example; of their own fold, what was said without its labels."""
+        """What members of a fold are taught: of their own fold, what was said without its labels."""
         if last is None:
             return np.eye(self.classes, dtype=np.float32)[self.labels]
         targets = last.targets.astype(np.float32)
@@ -322,14 +326,14 @@ class _Session:
         return said, seconds
 
     def _inputs(self, scaled: bool) -> np.ndarray:
-        """Examples as rows of numbers, which scikit-learn takes; an estimator of the user's own sees them as given."""
+        """Examples as rows of numbers; an estimator of the user's own sees them as given."""
         if not scaled:
             return self.clf._inputs.reshape(len(self.labels), -1)
         if self._flat is None:
             scaling = self.clf.scaling_
             values = (self.clf._inputs - scaling.mean.numpy()) / scaling.std.numpy()
             self._flat = values.reshape(len(values), -1).astype(np.float32)
-        return self._flat
+        return np.asarray(self._flat)
 
     def _tell(self, kind: str, fold: int, number: int, of: int) -> None:
         if self.callback is not None:
@@ -338,9 +342,7 @@ class _Session:
 
     # -- what it comes to --------------------------------------------------------------------------------
 
-    def _told(
-        self, found: Sequence[Consensus], best: int, every: np.ndarray, told: list[dict[str, Any]]
-    ) -> Heard:
+    def _told(self, found: Sequence[Consensus], best: int, every: np.ndarray, told: list[dict[str, Any]]) -> Heard:
         word = found[best]
         choices = every.argmax(2)
         believed = (choices == self.labels[:, None]).sum(1).astype(np.int16)

@@ -75,32 +75,38 @@ def clear_shelf(checkpoint: Path) -> None:
     shutil.rmtree(shelf_of(checkpoint), ignore_errors=True)
 
 
-def fit_members(
-    members: Sequence[Member],
-    callback: Callback | None,
-    where: CheckpointPath | None,
-    cache: Cache,
-    device: Any,
-    before: int = 0,
-    of: int | None = None,
-) -> list[Member]:
-    """Fit those that are not fitted; gives all that could be. Those of one kind are trained as stacks.
+@dataclass
+class Asked:
+    """Members that a council wants to have fitted."""
 
-    ``before`` were fitted earlier, ``of`` so many.
+    members: Sequence[Member]
+    callback: Callback | None
+    before: int = 0
+    """Members that were fitted earlier."""
+    of: int | None = None
+    """All that the council will ask for; by default these."""
+
+    def told(self, member: Member, number: int) -> Callback | None:
+        """The progress of a member as the council's: one phase for each, and one for the student."""
+        if self.callback is None:
+            return None
+        return _as_member(self.callback, member, self.before + number, self.of or len(self.members))
+
+
+def fit_members(each: Sequence[Asked], where: CheckpointPath | None, cache: Cache, device: Any) -> None:
+    """Fit the members of several councils that are not fitted; why one could not be is its ``error``.
+
+    Those of one kind are trained as stacks.
     """
-    if not members:
-        return []
-    of = len(members) if of is None else of
     shelf = Shelf(where)
-    waiting = []
-    for member in members:
-        if not member.fitted and not _taken_from(shelf, member, cache, device):
-            waiting.append(member)
+    waiting: list[Member] = []
+    told: list[Callback | None] = []
+    for asked in each:
+        for number, member in enumerate(asked.members):
+            if not member.fitted and not _taken_from(shelf, member, cache, device):
+                waiting.append(member)
+                told.append(asked.told(member, number))
     if waiting:
-        done = before + len(members) - len(waiting)
-
-        def told(number: int) -> Callback | None:
-            return None if callback is None else _as_member(callback, waiting[number], done + number, of)
 
         def fitted(number: int) -> None:
             if shelf.checkpoints is not None:
@@ -114,16 +120,19 @@ def fit_members(
         fit_together(
             [member.estimator for member in waiting],
             [member.source for member in waiting],
-            callbacks=[told(number) for number in range(len(waiting))],
+            callbacks=told,
             fitted=fitted,
             failed=failed,
             checkpoint=shelf.checkpoints,
             judge=False,
             cache=cache,
         )
-    if all(member.error is not None for member in members):
+
+
+def all_lost(members: Sequence[Member]) -> None:
+    """Say why, where no member could be fitted."""
+    if members and all(member.error is not None for member in members):
         raise next(member.error for member in members if member.error is not None)
-    return [member for member in members if member.error is None]
 
 
 def _put(shelf: Shelf, member: Member, identity: Sequence[Any]) -> None:

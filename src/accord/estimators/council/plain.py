@@ -63,7 +63,7 @@ class PlainMember:
 
     def __init__(self, kind: str, given: Any, seed: int) -> None:
         self.kind, self.named = kind, isinstance(given, str)
-        self.model = PLAIN[given]() if isinstance(given, str) else clone(given)
+        self.model: Any = PLAIN[given]() if isinstance(given, str) else clone(given)
         if "random_state" in self.model.get_params():
             self.model.set_params(random_state=seed % (1 << 32))
 

@@ -1,0 +1,175 @@
+"""A council of ResNet-32 on CIFAR-10 with made and human label noise, against plain training.
+
+    ACCORD_DATA=DIR python benchmarks/council_images.py OUT [--data cifar10/uniform-0.5 …] [--methods council …]
+        [--seeds 5] [--minutes 9] [--set name=value …] [--tiny]
+
+Data are NAME/KIND-RATE, such as cifar10/instance-0.4, or the name alone for the labels as they are, such as
+cifar10n-random1. The runs of all seeds of a method are trained side by side. Each writes a cell, OUT/….npz, with
+the classes that it gives the test images, and OUT/cells.json with its figures; a cell that is there is kept.
+All 50,000 images are trained on with their noisy labels, the last epoch is taken, and nothing is held out: the clean
+test decides nothing. `council-served` is the answer of all members of the last round; they are those of `council`.
+
+    python benchmarks/council_images.py OUT --report
+
+prints accuracies, and differences to normal with intervals over seeds and test images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from accord.data.datasets.image_sets import IMAGE_SETS
+from accord.data.noise import add_noise
+from accord.estimators import Classifier, fit_together
+from accord.evaluation.detection import detection_metrics
+from accord.files import write_whole
+from accord.training import Checkpoints
+
+EPOCHS = 60
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--data", nargs="+", default=["cifar10/uniform-0.5", "cifar10n-random1"])
+    parser.add_argument("--methods", nargs="+", default=["council", "council-served"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+    parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument("--set", nargs="*", default=[], dest="words")
+    parser.add_argument("--label", default="", help="appended to the method's name in the cells")
+    parser.add_argument("--minutes", type=float, default=9.0, help="no group is begun after so long")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--report", action="store_true")
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    if asked.report:
+        report(asked.out)
+        return
+    started = time.monotonic()
+    for data in asked.data:
+        for method in asked.methods:
+            if time.monotonic() - started > 60 * asked.minutes:
+                print(f"{data} {method}: no time left, not run", flush=True)
+                continue
+            group(asked, data, method)
+
+
+def group(asked: argparse.Namespace, data: str, method: str) -> None:
+    """All seeds of a method on one data set."""
+    seeds = [seed for seed in asked.seeds if not cell_file(asked, data, method, seed).is_file()]
+    if not seeds:
+        return
+    name, _, noise = data.partition("/")
+    images = IMAGE_SETS[name].load()
+    inputs, test = images.inputs, images.test_inputs
+    classes, truth = np.unique(
+        getattr(images, "truth", None) if is_human(images) else images.labels, return_inverse=True
+    )
+    labels = np.searchsorted(classes, images.labels)
+    if asked.tiny:
+        inputs, test, truth, labels = inputs[:600], test[:200], truth[:600], labels[:600]
+    sources, wrong = [], []
+    for seed in seeds:
+        given = labels
+        if noise:
+            kind, _, rate = noise.partition("-")
+            given = add_noise(truth, len(classes), float(rate), kind=kind, seed=seed, inputs=inputs).labels
+        sources.append({"X": inputs, "y": given})
+        wrong.append(given != truth)
+    common: dict[str, Any] = {"model": "resnet32", "epochs": 2 if asked.tiny else asked.epochs, "valid_share": 0.0}
+    common |= {"restore": "last", "augment": "crop-flip", "device": asked.device}
+    served = method == "council-served"
+    own: dict[str, Any] = {"method": "council" if served else method} | ({"serve": "council"} if served else {})
+    own |= {word.partition("=")[0]: value_of(word.partition("=")[2]) for word in asked.words}
+    fitted = [Classifier(seed=seed, **common, **own) for seed in seeds]
+    shelf = Checkpoints(asked.out / "members") if method.startswith("council") else None
+    started = time.perf_counter()
+    fit_together(fitted, sources, checkpoint=shelf)
+    seconds = (time.perf_counter() - started) / len(seeds)
+    truth_of_test = np.searchsorted(classes, images.test_labels[: len(test)])
+    for seed, clf, is_wrong in zip(seeds, fitted, wrong, strict=True):
+        answers = np.searchsorted(clf.classes_, clf.predict(test))
+        found = {
+            "data": data,
+            "method": method + asked.label,
+            "seed": seed,
+            "accuracy": float((answers == truth_of_test).mean()),
+            "detection": detection_metrics(clf.label_quality_, is_wrong, "label") if is_wrong.any() else {},
+            "noise": float(is_wrong.mean()),
+            "seconds": round(seconds, 1),
+            "council": clf.notes_.get("council"),
+            "settings": json.loads(json.dumps(clf.settings_to_save())),
+        }
+        if clf.votes_ is not None:
+            found["targets_right"] = float((clf.predicted_ == truth).mean())
+        file = cell_file(asked, data, method, seed)
+        np.savez_compressed(file, answers=answers.astype(np.uint8), right=answers == truth_of_test)
+        write_whole(file.with_suffix(".json"), json.dumps(found))
+        print(
+            f"{data} {method}{asked.label} seed {seed}: accuracy {found['accuracy']:.4f}, {seconds:.0f} s",
+            flush=True,
+        )
+
+
+def is_human(images: Any) -> bool:
+    return getattr(images, "truth", None) is not None
+
+
+def value_of(word: str) -> Any:
+    try:
+        return json.loads(word)
+    except json.JSONDecodeError:
+        return word
+
+
+def cell_file(asked: argparse.Namespace, data: str, method: str, seed: int) -> Path:
+    return asked.out / f"{data.replace('/', '_')}_{method}{asked.label}_{seed}.npz"
+
+
+def report(out: Path) -> None:
+    """Accuracies by data and method, and differences to normal."""
+    from accord.evaluation.significance import difference
+
+    cells: dict[tuple[str, str], list[tuple[dict[str, Any], np.ndarray]]] = {}
+    for file in sorted(out.glob("*.json")):
+        cell = json.loads(file.read_text())
+        cells.setdefault((cell["data"], cell["method"]), []).append(
+            (cell, np.load(file.with_suffix(".npz"))["right"])
+        )
+    print(
+        "| data | method | seeds | accuracy | noise ROC-AUC | average precision | targets right | seconds a run |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    for (data, method), own in cells.items():
+        each = np.array([cell["accuracy"] for cell, _ in own])
+        numbers = [[cell["detection"].get(n) for cell, _ in own] for n in ("roc_auc", "average_precision")]
+        words = ["" if None in one or not one else f"{np.mean(one):.4f}" for one in numbers]
+        right = [cell["targets_right"] for cell, _ in own if "targets_right" in cell]
+        print(
+            f"| {data} | {method} | {len(own)} | {each.mean():.4f} "
+            f"± {each.std(ddof=1) if len(each) > 1 else 0:.4f} ({each.min():.4f} to {each.max():.4f}) | {words[0]} | {words[1]} | "
+            f"{np.mean(right) if right else float('nan'):.4f} | {own[0][0]['seconds']:.0f} |"
+        )
+    for (data, method), own in cells.items():
+        for other in ("normal", "ensemble"):
+            base = {cell["seed"]: right for cell, right in cells.get((data, other), [])}
+            both = [(right, base[cell["seed"]]) for cell, right in own if cell["seed"] in base and method != other]
+            if len(both) > 1:
+                print(
+                    data,
+                    method,
+                    "against",
+                    other,
+                    difference(*(np.stack(one).astype(float) for one in zip(*both, strict=True))),
+                )
+
+
+if __name__ == "__main__":
+    main()
