@@ -6,8 +6,8 @@
 Data are NAME/KIND-RATE, such as cifar10/instance-0.4, or the name alone for the labels as they are, such as
 cifar10n-random1. The runs of all seeds of a method are trained side by side. Each writes a cell, OUT/….npz, with
 the classes that it gives the test images, and OUT/cells.json with its figures; a cell that is there is kept.
-All 50,000 images are trained on with their noisy labels, the last epoch is taken, and nothing is held out: the clean
-test decides nothing. `council-served` is the answer of all members of the last round; they are those of `council`.
+All 50,000 images are trained on with their noisy labels, the last epoch is taken, and nothing is held out: the
+clean test decides nothing. `council-served` is the answer of all members of the last round, those of `council`.
 
     python benchmarks/council_images.py OUT --report
 
@@ -152,9 +152,10 @@ def report(out: Path) -> None:
         numbers = [[cell["detection"].get(n) for cell, _ in own] for n in ("roc_auc", "average_precision")]
         words = ["" if None in one or not one else f"{np.mean(one):.4f}" for one in numbers]
         right = [cell["targets_right"] for cell, _ in own if "targets_right" in cell]
+        spread = each.std(ddof=1) if len(each) > 1 else 0.0
         print(
-            f"| {data} | {method} | {len(own)} | {each.mean():.4f} "
-            f"± {each.std(ddof=1) if len(each) > 1 else 0:.4f} ({each.min():.4f} to {each.max():.4f}) | {words[0]} | {words[1]} | "
+            f"| {data} | {method} | {len(own)} | {each.mean():.4f} ± {spread:.4f} "
+            f"({each.min():.4f} to {each.max():.4f}) | {words[0]} | {words[1]} | "
             f"{np.mean(right) if right else float('nan'):.4f} | {own[0][0]['seconds']:.0f} |"
         )
     for (data, method), own in cells.items():
