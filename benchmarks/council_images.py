@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def group(asked: argparse.Namespace, data: str, method: str) -> None:
     if not seeds:
         return
     name, _, noise = data.partition("/")
-    images = IMAGE_SETS[name].load()
+    images = loaded(name)
     inputs, test = images.inputs, images.test_inputs
     classes, truth = np.unique(
         getattr(images, "truth", None) if is_human(images) else images.labels, return_inverse=True
@@ -87,8 +88,8 @@ def group(asked: argparse.Namespace, data: str, method: str) -> None:
     common |= {"restore": "last", "augment": "crop-flip", "device": asked.device}
     served = method == "council-served"
     own: dict[str, Any] = {"method": "council" if served else method} | ({"serve": "council"} if served else {})
-    own |= {word.partition("=")[0]: value_of(word.partition("=")[2]) for word in asked.words}
-    fitted = [Classifier(seed=seed, **common, **own) for seed in seeds]
+    common |= {word.partition("=")[0]: value_of(word.partition("=")[2]) for word in asked.words}
+    fitted = [Classifier(seed=seed, **(common | own)) for seed in seeds]
     shelf = Checkpoints(asked.out / "members") if method.startswith("council") else None
     started = time.perf_counter()
     fit_together(fitted, sources, checkpoint=shelf)
@@ -116,6 +117,11 @@ def group(asked: argparse.Namespace, data: str, method: str) -> None:
             f"{data} {method}{asked.label} seed {seed}: accuracy {found['accuracy']:.4f}, {seconds:.0f} s",
             flush=True,
         )
+
+
+@cache
+def loaded(name: str) -> Any:
+    return IMAGE_SETS[name].load()
 
 
 def is_human(images: Any) -> bool:

@@ -135,8 +135,11 @@ def test_a_step_that_is_replayed_reads_all_that_changes(
 @GPU
 @NO_GPU
 @pytest.mark.parametrize("method", METHODS)
-def test_captured_steps_are_the_plain_ones(method: str) -> None:
-    both = [fitted(method, device="cuda", precision="float32", capture=capture) for capture in (True, False)]
+def test_captured_steps_are_the_plain_ones(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In full precision and in small steps: rounding differs, and a large step makes much of it."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    same: dict[str, Any] = {"device": "cuda", "precision": "float32", "learning_rate": 0.005}
+    both = [fitted(method, **same, capture=capture) for capture in (True, False)]
     losses = [[r["loss"] for r in clf.history_] for clf in both]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
     assert torch.allclose(*(weights(clf) for clf in both), rtol=1e-2, atol=1e-3)

@@ -26,7 +26,9 @@ def drive(
     ``ended`` is called when one ends, with its error if it failed; the others continue.
     """
     computes_here()
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):  # the same bytes every time
+    tf32 = torch.backends.cudnn.allow_tf32  # as the user has it
+    # The same bytes every time.
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=tf32):
         streams = [own_stream(device) for _ in trainings]
         active = list(range(len(trainings)))
         while active:
