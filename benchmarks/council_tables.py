@@ -5,8 +5,8 @@
 Digits have 40 % noise, the tables of scikit-learn 30 %. cleanlab has the same models as the council has members:
 their out-of-fold probabilities (five folds, the mean over models) find the errors; what is left trains the same
 network again (`cleanlab`), or all of the models, which answer by their mean (`cleanlab, all`). A part of each class
-is the test set, the same for all seeds; its labels are clean and decide nothing. Prints accuracies, how well errors are
-found, and differences with intervals over seeds and examples.
+is the test set, the same for all seeds; its labels are clean and decide nothing. Prints accuracies, how well errors
+are found, and differences with intervals over seeds and examples.
 """
 
 from __future__ import annotations
