@@ -204,7 +204,7 @@ class Estimator:
         """Epoch, loss and noisy validation metrics of what was kept of each phase."""
         from accord.estimators.run_folder import kept_epochs
 
-        return kept_epochs(self.history_, self.settings.restore)
+        return kept_epochs(self.history_, self.settings.kept_epoch)
 
     @property
     def doubt_(self) -> str | None:

@@ -42,6 +42,11 @@ class TaskSettings(BaseModel):
     def method_class(self) -> type[Method]:
         return method_of(self.method, self.task)
 
+    @property
+    def kept_epoch(self) -> Literal["best", "last"]:
+        """Which epoch's weights are kept."""
+        return getattr(self, "restore", None) or self.method_class.usual_epoch
+
 
 RATE, L2, DIMS = 3e-3, 0.06, 32
 """Learning rate, λ and length of vectors if neither the user nor the model gives any; by noisy validation."""
@@ -103,7 +108,7 @@ class ClickSettings(TaskSettings):
             learning_rate=rate if self.learning_rate is None else self.learning_rate,
             weight_decay=(l2 if self.l2 is None else self.l2) / n_users,
             patience=self.patience,
-            restore=self.restore,
+            restore=self.kept_epoch,
             updates=self.updates,
             capture=capture,
             seed=self.seed,
@@ -138,8 +143,9 @@ class LabelSettings(TaskSettings):
     """Epochs in a phase."""
     patience: int = Field(default=0, ge=0)
     """Epochs without better validation accuracy before a phase stops; 0 trains all epochs."""
-    restore: Literal["best", "last"] = "best"
-    """Which epoch's weights to keep: the best by noisy validation accuracy, or the last."""
+    restore: Literal["best", "last"] | None = None
+    """Which epoch's weights to keep: the best by noisy validation accuracy (the default), or the last (the default
+    for a council's student, since what it learns has hardly any noise)."""
     batch_size: int = Field(default=100, ge=1)
     """Examples in a step."""
     optimiser: Literal["sgd", "adam"] = "sgd"
@@ -172,7 +178,7 @@ class LabelSettings(TaskSettings):
             weight_decay=self.weight_decay,
             patience=self.patience,
             metric="accuracy",
-            restore=self.restore,
+            restore=self.kept_epoch,
             optimiser=self.optimiser,
             schedule=self.schedule,
             clip=self.clip,

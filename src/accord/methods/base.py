@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -217,6 +217,8 @@ class Method:
     """Whether other models are fitted first, and judge the labels (`accord.estimators.council`)."""
     usual_l2_share: ClassVar[float] = 1.0
     """The share of a model's usual L2 term that it takes where none is given."""
+    usual_epoch: ClassVar[Literal["best", "last"]] = "best"
+    """Which epoch's weights are kept where `restore` leaves it open."""
     compilable: ClassVar[bool] = True
     """Whether its networks may be fused by torch.compile."""
 

@@ -73,6 +73,7 @@ class Council(Method):
     stackable = False
     convenes = True
     usual_l2_share = 0.1
+    usual_epoch = "last"
 
     def phases(self, build: Build) -> list[Phase]:
         council = self.setup.council

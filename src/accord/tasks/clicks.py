@@ -136,7 +136,7 @@ class ClickTask(Task):
         return result
 
     def selection(self, estimator: Recommender) -> str:
-        if estimator.settings.restore == "last":
+        if estimator.settings.kept_epoch == "last":
             return "none, the last epoch"
         return f"best epoch by NDCG@20 on held-out clicks ({estimator.notes_['split']})"
 

@@ -183,7 +183,7 @@ class LabelTask(Task):
         }
 
     def selection(self, estimator: Any) -> str:
-        if estimator.settings.restore == "last" or not estimator.settings.valid_share:
+        if estimator.settings.kept_epoch == "last" or not estimator.settings.valid_share:
             return "none, the last epoch"
         return "best epoch by accuracy on held-out examples with the labels they have"
 
