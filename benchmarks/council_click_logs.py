@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet as parquet
 
 from accord.data.clicks import load_clicks
 from accord.data.datasets.benchmarks import LIKED, Benchmark, load_benchmark
 from accord.data.datasets.catalogue import find_data_set
+from accord.data.ids import pc
 from accord.data.reading import read_table
 from accord.data.simulator import SimulatorSettings, simulate
 from accord.data.splits import three_way
 from accord.experiments.study import Study
 from accord.tasks.clicks import ClickTask
 
-pc: Any = pa.compute
 INJECTED = 0.3
 """Random clicks that are added, as a share of the training clicks."""
 TINY_USERS = 80
