@@ -54,7 +54,7 @@ class LabelCouncilSettings(MethodSettings):
     member_rounds: int | None = Field(default=None, ge=0, le=10)
     """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
     member_epochs: int | None = Field(default=None, ge=1)
-    """Council: epochs of a member in the first round, half as many later; by default half of the student's."""
+    """Council: epochs of a member in every round; by default half of the student's."""
     serve: Literal["student", "council"] = "student"
     """Council: what classifies: one student, or all members of the last round together."""
     trust: float | None = Field(default=None, ge=0, le=1)

@@ -37,11 +37,13 @@ OF_TABLES = ("forest", "logistic", "neighbours")
 ROUNDS = {"images": 2, "tables": 1}
 """Rounds on what the members say, by default."""
 SEEDS_APART = 1009
-FIRST_EPOCHS, LATER_EPOCHS = 0.5, 0.25
-"""Epochs of a member in the first round and in later ones, as shares of the student's."""
+EPOCHS = 0.5
+"""Epochs of a member in every round, as a share of the student's."""
 MIXUP = {"images": 1.0, "tables": 0.0}
 LATER_MIXUP, STUDENT_MIXUP = 0.5, 0.25
 """Shares of the first round's mixup."""
+WARM, STRONG = True, True
+"""Whether members of later rounds begin with their weights of the round before, and see changed colours."""
 INHERITED = (
     *("device", "batch_size", "optimiser", "learning_rate", "schedule", "weight_decay", "clip", "augment"),
     *("precision", "capture", "compile"),
@@ -275,21 +277,19 @@ class _Session:
         from accord.estimators.classifier import Classifier
 
         settings, fold = self.settings, at[2]
-        share = LATER_EPOCHS if number else FIRST_EPOCHS
-        first = settings.member_epochs
-        epochs = max(1, round(settings.epochs * share if first is None else first * share / FIRST_EPOCHS))
+        epochs = settings.member_epochs or max(1, round(settings.epochs * EPOCHS))
         common: dict[str, Any] = {name: getattr(settings, name) for name in INHERITED}
         if kind.model is not self.clf.model and kind.name != self.clf.model_:
             common["learning_rate"] = None  # another architecture has a usual rate of its own
         common |= {"epochs": epochs, "restore": "last", "patience": 0, "valid_share": 0.0, **kind.own}
         estimator = Classifier(model=kind.model, method="normal", features=kind.features, seed=seed, **common)
-        before = self.networks.get(at)
+        before = self.networks.get(at) if WARM else None
         lesson = Lesson(
             rows=self._rows(fold, number),
             targets=None if number == 0 and not self.mixup else self._targets(fold, last),
             scaling=self.clf.scaling_,
             mixup=self.mixup * (LATER_MIXUP if number else 1.0),
-            strong=number > 0,
+            strong=STRONG and number > 0,
             start=None if before is None else {name: one.clone() for name, one in before.state_dict().items()},
         )
         source = {"X": self.source["X"], "y": self.source["y"], "lesson": lesson}
