@@ -161,7 +161,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self._whole = self._data(values, given, torch.arange(len(self.labels_), device=device))
         build = self._networks(self._has_lone_steps(len(rows)))
         if lesson is not None:
-            data, build.start = lesson.given_to(data), lesson.start
+            data = lesson.given_to(data)
         build.check(self._auxiliary() if "auxiliary" in method.settings_of(self.task).model_fields else None)
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device)) if held.any() else None
         self._eval_set = self._other(eval_set, cache)

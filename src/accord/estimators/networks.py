@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from accord.errors import SettingError, first_line, nearest
 from accord.methods.assembly import LABEL_HEAD, LabelHead
@@ -35,15 +34,11 @@ class Networks:
     """Whether some step has a single example."""
     usual: str = "mlp"
     """The model that ``auto`` means."""
-    start: Mapping[str, Tensor] | None = None
-    """Weights that the target begins with."""
     _width: int | None = None
 
     def __call__(self, role: str, architecture: Any = None) -> nn.Module:
         with seeded(self.seed, "network", role):
             network = self._fresh(architecture)
-        if self.start is not None and role == "target":
-            network.load_state_dict(self.start)
         network.to(self.device)
         if len(self.shape) == 3:
             network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
