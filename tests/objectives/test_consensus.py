@@ -154,23 +154,24 @@ def test_a_useless_member_is_voted_down_and_equals_stay_equal() -> None:
     assert few.min() > 0  # a dozen examples do not vote anybody out
 
 
-def test_trust_follows_what_teaches_best_and_keeps_the_usual_one_in_doubt() -> None:
-    rng = np.random.default_rng(0)
-    labels = rng.integers(0, 3, 2000)
+def test_usual_trust_is_what_the_matrix_explains() -> None:
+    labels, pi = np.array([0, 0, 1, 1, 1, 0, 1, 0]), np.eye(2)[[0, 0, 1, 1, 0, 1, 1, 0]] * 0.9 + 0.05
+    for off, want in ((0.0, fast.CAUTIOUS), (0.1, fast.CAUTIOUS), (0.125, 0.6), (0.2, 1.0)):
+        matrix = np.array([[1 - off, off], [off, 1 - off]])  # 2 of 8 differ; 8 times off are explained
+        assert fast.usual_trust(pi, labels, matrix) == pytest.approx(want), off
 
-    def right(share: float) -> np.ndarray:
-        wrong = np.random.default_rng(1).random(2000) >= share
-        return np.eye(3)[np.where(wrong, (labels + 1) % 3, labels)]
 
-    assert fast.choose_trust(labels, {0.0: right(0.70), 0.25: right(0.70), 1.0: right(0.80)}, 0.25) == 1.0
-    assert fast.choose_trust(labels, {0.0: right(0.75), 0.25: right(0.70), 1.0: right(0.60)}, 0.25) == 0.0
-    same = {trust: right(0.7) for trust in fast.TRUSTS}
-    assert fast.choose_trust(labels, same, 0.6) == 0.5
-    lucky = right(0.7)  # as good: some that were right are wrong now, and one more of the others is right
-    correct, false = (np.flatnonzero((lucky.argmax(1) == labels) == is_right) for is_right in (True, False))
-    lucky[false[:41]] = np.eye(3)[labels[false[:41]]]
-    lucky[correct[:40]] = np.eye(3)[(labels[correct[:40]] + 1) % 3]
-    assert fast.choose_trust(labels, same | {1.0: lucky}, 0.5) == 0.5
+@drawn(st.integers(0, 10_000), st.integers(1, 3), st.integers(2, 4))
+def test_members_who_learned_targets_are_read_through_the_first_matrix(seed: int, members: int, classes: int) -> None:
+    rng = np.random.default_rng(seed)
+    p, labels = predictions(rng, 40, members, classes), rng.integers(0, classes, 40)
+    first = fast.NoiseFit(rng.dirichlet(np.ones(classes), classes), 3.0, 2.0, 5.0, 0.0)
+    found = fast.again(p, labels, first)
+    pool = [slow.pooled(one, found.weights, fast.LEAST) for one in p]
+    assert np.allclose(found.probabilities, pool, atol=1e-5)  # as they are: neither sharpened nor compared to rows
+    said = [sum(row[y] * first.matrix[y][label] for y in range(classes)) for row, label in zip(pool, labels)]
+    assert found.noise.held_out == pytest.approx(np.mean(np.log(said)), abs=1e-6)
+    assert found.noise.matrix is first.matrix
 
 
 def test_odd_inputs() -> None:

@@ -62,7 +62,7 @@ class LabelCouncilSettings(MethodSettings):
     """Council: how far given labels count by Bayes' rule in what is learnt; by default by what explains them."""
     mixup: float | None = Field(default=None, ge=0, le=1)
     """Council: how strongly examples are mixed in pairs in the first round, and a quarter of it later and for
-    the student; by default 1 for images and 0 for tables."""
+    the student; by default 0.3 for images and 0 for tables."""
 
 
 class Council(Method):

@@ -15,9 +15,7 @@ The steps, each a function of its own:
 3. `soft_targets`: q(y) ∝ π(y|x) · T[y, ỹ]^trust. With a trust of 1 this is Bayes' rule, and right if labels go
    wrong by their class alone. But T is read where the members are sure, and people err where they are not: then T
    has hardly any noise, while members and labels differ often. `usual_trust` sees that by the share of these
-   differences that T explains. Whether members or labels are right about the rest is not to be seen in the labels'
-   likelihood (a doubtful example and a badly labelled one look alike), but in what is learned from the targets:
-   `choose_trust` compares that.
+   differences that T explains.
 
 Members that have learned targets instead of labels predict the true class, and how sure they are says nothing of
 how labels go wrong: a doubtful pool with faithful labels and a sure pool with faulty ones look alike. So the noise
@@ -26,7 +24,7 @@ matrix of the members who learned the labels is kept, and only the weights are f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -47,7 +45,6 @@ WEIGHT_ROWS, SEARCH_ROWS, FIT_ROWS = 20_000, 10_000, 100_000
 """Examples drawn for the weights, for the search of a and s, and for the noise matrix; more add nothing."""
 BLOCK = 1 << 16
 """Examples at a time."""
-TRUSTS = (0.0, 0.2, 0.5, 1.0)
 CAUTIOUS = 0.2
 """The trust in labels where the noise matrix does not explain why members and labels differ."""
 EXPLAINED = (0.4, 0.6)
@@ -331,21 +328,6 @@ def usual_trust(probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray
     share = (1 - np.diag(matrix)[chosen]).sum() / max(1, differ)
     low, high = EXPLAINED
     return CAUTIOUS + (1 - CAUTIOUS) * float(np.clip((share - low) / (high - low), 0, 1))
-
-
-def choose_trust(given: np.ndarray, predictions: Mapping[float, np.ndarray], usual: float) -> float:
-    """The trust whose targets teach best.
-
-    ``predictions`` are, for each trust, probabilities (n, C) by a model trained on those targets of other examples.
-    The trust nearest to the usual one is kept unless another one predicts more given labels, by more than half a
-    standard error of the difference.
-    """
-    right = {trust: p.argmax(1) == given for trust, p in predictions.items()}
-    kept = min(right, key=lambda trust: (abs(trust - usual), trust))
-    for trust in sorted(right, key=lambda trust: (-right[trust].sum(), abs(trust - usual))):
-        if _surpasses(right[trust].astype(float), right[kept].astype(float), 0.5):
-            return trust
-    return kept
 
 
 # -- small tools -------------------------------------------------------------------------------------------

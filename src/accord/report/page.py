@@ -23,6 +23,7 @@ MOST_CLASSES, BINS = 40, 50
 SMALL, WIDE = (440.0, 290.0), (900.0, 300.0)
 """Sizes of a plot that has one beside it, and of one that has none."""
 LEARNED = "as the noise model hφ learned it, which DeCA trains together with the classifier."
+FOUND = "as the council's members found it in labels that they never saw."
 
 
 def write_run_report(rec: Recommender, path: Path) -> None:
@@ -48,18 +49,21 @@ def write_run_report(rec: Recommender, path: Path) -> None:
 
 
 def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str, Any]]:
-    """The members of a council by kind: how many, how good alone, what they count, and what they cost."""
+    """The members of a council by round and kind: how many, how good alone, what they count, and what they cost."""
     if council is None:
         return []
     rows = []
-    for kind in dict.fromkeys(row["model"] for row in council["members"]):
-        own = [row for row in council["members"] if row["model"] == kind]
+    for number, kind in dict.fromkeys((row.get("round", 0), row["model"]) for row in council["members"]):
+        own = [row for row in council["members"] if (row.get("round", 0), row["model"]) == (number, kind)]
         alone = [row[metric] for row in own if metric in row and "fold" not in row]
+        unseen = [row["out_of_fold"] for row in own if "out_of_fold" in row]
         rows.append(
             {
+                "round": number,
                 "model": kind,
                 "members": len(own),
                 "alone": sum(alone) / len(alone) if alone else None,
+                "out_of_fold": sum(unseen) / len(unseen) if unseen else None,
                 "weight": council["weights"].get(kind, 0.0),
                 "quality": council["quality_weights"].get(kind),
                 "seconds": sum(row["seconds"] for row in own),
@@ -73,6 +77,7 @@ def write_classifier_report(clf: Classifier, path: Path) -> None:
     issues = clf.find_label_issues()
     names = [str(name) for name in clf.classes_]
     learned = "noise" in clf.networks_
+    council = _council_rows(clf.notes_.get("council"), clf.metric)
     _write(
         path,
         "classifier.html",
@@ -88,13 +93,15 @@ def write_classifier_report(clf: Classifier, path: Path) -> None:
         thumbnails=thumbnails(clf),
         matrix=_noise_map(clf.noise_matrix_, names),
         matrix_words="P(given label | true class), "
-        + (LEARNED if learned else "counted by confident learning.")
+        + (FOUND if council else LEARNED if learned else "counted by confident learning.")
         + (f" The {MOST_CLASSES} classes with most noise." if len(names) > MOST_CLASSES else ""),
         quality=_quality_histogram(clf.label_quality_, clf.is_issue_, "labels"),
         curve=_learning_curve(clf.history_, clf.metrics_["validation"], "accuracy", "accuracy"),
         loss=_loss_curve(clf.history_),
         named=clf.names_ is not None,
         worst=issues.slice(0, WORST).to_pylist(),
+        notes=clf.notes_,
+        council=council,
         by_class=_by_class(clf, names),
     )
 

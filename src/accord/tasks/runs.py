@@ -89,10 +89,9 @@ class SavedRun(ABC):
             kinds.setdefault(model, []).append(value)
         each = ", ".join(f"{kind} {sum(own) / len(own):.4f}" for kind, own in kinds.items())
         lost = f", {council['lost']} lost" if council["lost"] else ""
-        return [
-            f"council: {len(council['members'])} members{lost}; {self.what} judged {council['judged']}",
-            f"members alone: {each} {self.estimator.metric_words} on noisy validation",
-        ]
+        said = [f"council: {len(council['members'])} members{lost}; {self.what} judged {council['judged']}"]
+        alone = f"members alone: {each} {self.estimator.metric_words} on noisy validation"
+        return [*said, alone] if kinds else said
 
     def doubts(self) -> list[str]:
         """One sentence where the flags are not to be trusted, or a member is better by itself."""

@@ -39,7 +39,7 @@ ROUNDS = {"images": 2, "tables": 1}
 SEEDS_APART = 1009
 EPOCHS = 0.5
 """Epochs of a member in every round, as a share of the student's."""
-MIXUP = {"images": 1.0, "tables": 0.0}
+MIXUP = {"images": 0.3, "tables": 0.0}
 LATER_MIXUP = 0.25
 """Share of the first round's mixup in later rounds and for the student."""
 INHERITED = (
