@@ -162,7 +162,9 @@ def test_usual_trust_is_what_the_matrix_explains() -> None:
 
 
 @drawn(st.integers(0, 10_000), st.integers(1, 3), st.integers(2, 4))
-def test_members_who_learned_targets_are_read_through_the_first_matrix(seed: int, members: int, classes: int) -> None:
+def test_members_who_learned_targets_are_read_through_the_first_matrix(
+    seed: int, members: int, classes: int
+) -> None:
     rng = np.random.default_rng(seed)
     p, labels = predictions(rng, 40, members, classes), rng.integers(0, classes, 40)
     first = fast.NoiseFit(rng.dirichlet(np.ones(classes), classes), 3.0, 2.0, 5.0, 0.0)
