@@ -54,7 +54,7 @@ def test_every_click_is_judged_by_members_that_never_saw_it(
     made: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = fitted_members(monkeypatch)
-    monkeypatch.setattr("accord.estimators.council.clicks.LEAST", 10**9)  # the members' word alone
+    monkeypatch.setattr("accord.estimators.council.clicks.judging.LEAST", 10**9)  # the members' word alone
     rec = council(members=("mf", "gmf")).fit(made.log())
     left_out = np.zeros(len(rec.clicks_), int)
     training = rec.part_ == TRAIN

@@ -276,9 +276,9 @@ class Recommender(Estimator):
     def _convene(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
     ) -> Convening:
-        from accord.estimators.council.clicks import convene
+        from accord.estimators.council.clicks.convening import convene
 
-        return convene(self, prepared, source, cache, callback, checkpoint)
+        return convene(self, prepared, source, cache, callback)
 
     def _finish(self, trained: Trained, judge: bool) -> None:
         self.history_, self.architectures_ = trained.history, trained.architectures
