@@ -16,7 +16,7 @@ from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import NO_NEGATIVE, Interactions
 from accord.errors import AccordError, DataError, SettingError, nearest
 from accord.estimators import recommender_folder, run_folder
-from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
+from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.limits import require_memory
 from accord.estimators.log_split import (
@@ -140,7 +140,10 @@ class Recommender(Estimator):
             Run(options, made, ClickFeed, valid, eval_set),
             lambda role, architecture=None: self._build(role, architecture, made),
             settings.model if self._factory is None else CUSTOM,
-            [(split.clicks, split.clicks.keys), (split.part, split.part), (split.user_ids, len(split.user_ids))],
+            [
+                *((split.clicks, split.clicks.keys), (split.part, split.part)),
+                *((split.user_ids, len(split.user_ids)), *place_of(source)),
+            ],
             self._shared_by_stack(made, split),
             bytes_needed=need,
         )

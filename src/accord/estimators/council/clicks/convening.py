@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from accord.estimators.base import Cache, Prepared
+from accord.estimators.base import CUSTOM, Cache, Prepared
 from accord.estimators.council.clicks.answering import chosen, head_of, temper
 from accord.estimators.council.clicks.judging import Judged, judged, votes
 from accord.estimators.council.clicks.membership import folds_of, members_of
 from accord.estimators.council.clicks.voices import Voices
 from accord.estimators.council.clicks.weights import Choice
-from accord.estimators.council.members import Asked, Member, all_lost, told_of
+from accord.estimators.council.members import Asked, Member, refuse_lost, told_of
 from accord.estimators.naming import spelled
 from accord.estimators.recommender import Recommender
 from accord.methods.assembly import HEAD, Taught, Together
@@ -52,16 +52,20 @@ def convene(
     settings, split = rec.settings, rec._split(source, cache)
     folds = folds_of(settings, split)
     members = members_of(rec, split, source, folds)
+    if all(member.fold is None for member in members):  # they came fitted, and have seen all
+        folds = []
     if settings.serve == "council":
         for member in members:
             spelled(member.estimator)  # what cannot be saved is refused before it is fitted
-    key = ("council", split.part.tobytes(), *(repr(m.estimator.settings) + str(m.fold) for m in members))
-    if not any(m.fitted for m in members) and key in cache.lasting:
+    settled = [split.clicks.keys.tobytes(), split.part.tobytes(), len(split.user_ids), len(split.item_ids)]
+    key = ("council", *settled, *(repr(m.estimator.settings) + str(m.fold) for m in members))
+    named = not any(m.fitted or m.estimator.settings.model == CUSTOM for m in members)
+    if named and key in cache.lasting:
         ready = cache.lasting[key]
     else:
         ready = yield Asked(members, callback)
-        all_lost(members)
-        if not any(m.fitted for m in members):
+        refuse_lost(members)
+        if named:
             cache.lasting.clear()  # one council at a time is held for others
             cache.lasting[key] = ready
     data = prepared.run.data

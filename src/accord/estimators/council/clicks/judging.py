@@ -154,7 +154,7 @@ def _said(voices: Voices, folds: Sequence[np.ndarray], own: Pairs, others: Pairs
     """
     said: Said = {}
     away: Said = {}
-    if not folds or all(m.fold is None for m in voices.ready):
+    if not folds:
         for member in voices.full:
             said.setdefault(member.kind, []).append(voices.logits(member, *own))
             away.setdefault(member.kind, []).append(voices.logits(member, *others))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from accord.errors import DataError, SettingError
 from accord.estimators.council.members import Member
@@ -18,11 +19,10 @@ FOLDS, MOST_CLICKS = 5, 2_000_000
 """Folds by default, and the largest log that is cross-fitted without being asked to."""
 SEEDS_APART = 1009
 """Between the first seeds of the members of councils of neighbouring seeds."""
-INHERITED = (
-    *("device", "split", "valid_share", "valid_users", "cold_users", "epochs", "patience", "restore"),
-    *("batch_size", "updates"),
-)
+SHARED = ("device", "split", "valid_share", "valid_users", "cold_users")
 """Settings that members have in common with the estimator."""
+INHERITED = (*SHARED, "epochs", "patience", "restore", "batch_size", "updates")
+"""These too, unless a member has its own."""
 
 
 def folds_of(settings: Any, split: SplitLog) -> list[np.ndarray]:
@@ -49,28 +49,44 @@ def members_of(
     made: list[Member] = []
     for number, name in enumerate(settings.members):
         given = rec._members.get(name, name)
+        kind = _kind(given, number)
         if isinstance(given, Recommender) and hasattr(given, "networks_"):
-            made.append(Member(given.settings.model, _same_ids(given, split), whole, fitted=True))
+            made.append(Member(kind, _same_ids(given, split), whole, fitted=True))
             continue
-        own: dict[str, Any] = {}
+        own: dict[str, Any] = {"method": "normal"}
         model: Any = given
         if isinstance(given, Recommender):  # not fitted: its settings are what is wanted
-            own, model = given.changed_settings(), given._factory or given.settings.model
-        own = {"method": "normal"} | {k: v for k, v in own.items() if k not in (*INHERITED, "model", "seed")}
+            model = given._factory or given.settings.model
+            own = {k: v for k, v in given.changed_settings().items() if k not in (*SHARED, "model", "seed")}
+            own["method"] = given.settings.method
 
         def one(seed: int, model: Any = model, own: dict[str, Any] = own) -> Recommender:
-            return Recommender(model=model, seed=seed, **common, **own)
+            return Recommender(**{**common, **own, "model": model, "seed": seed})
 
-        label = model if isinstance(model, str) else getattr(model, "__name__", f"own {number + 1}")
         seeds = 1 if is_solved(model) else settings.member_seeds
         first = settings.seed * SEEDS_APART
-        made += [Member(label, one(first + k), whole) for k in range(seeds)]
+        made += [Member(kind, one(first + k), whole) for k in range(seeds)]
         for k, rows in enumerate(folds):
             part = split.part.copy()
             part[rows] = SEEN
             divided = replace(split, part=part)
-            made.append(Member(label, one(first + seeds + k), {"log": source["log"], "divided": divided}, fold=k))
+            made.append(Member(kind, one(first + seeds + k), {"log": source["log"], "divided": divided}, fold=k))
     return made
+
+
+def _kind(given: Any, number: int) -> str:
+    """What a member is called, however it was given."""
+    if isinstance(given, Recommender):
+        method = given.settings.method_class
+        given = given._factory or (given.settings.model if method.needs_model else method.name)
+    if isinstance(given, str):
+        return given
+    if not callable(given) or isinstance(given, nn.Module):
+        raise SettingError(
+            f"Member {number + 1} of the council is of type {type(given).__name__}: give the name of a model, a "
+            "function (users, items) -> module, or a Recommender."
+        )
+    return getattr(given, "__name__", f"own {number + 1}")
 
 
 def _same_ids(given: Recommender, split: SplitLog) -> Recommender:

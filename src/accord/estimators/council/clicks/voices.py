@@ -33,8 +33,6 @@ class Voices:
         self.ready = list(ready)
         self.full = [m for m in ready if m.fold is None]
         """Those that see all clicks."""
-        if not self.full:
-            raise next(m.error for m in ready if m.error is not None)
         self.kinds = list(dict.fromkeys(m.kind for m in self.full))
         self.scales = {id(m): one for m, one in zip(self.ready, self._scales(), strict=True)}
         """Of each member, by its id."""
