@@ -84,7 +84,7 @@ def spoken(made: Simulation) -> Callable[..., Spoken]:
                 estimator: Any = type("Spoken", (), {"_target": Table(table)})()
                 members.append(Member(kind, estimator, fold=fold))
         voices = Voices(data, split, members, seed)
-        scaled = [m.network.table.numpy() * voices.scale(m)[0] + voices.scale(m)[1] for m in members]  # pyright: ignore
+        scaled = [m.network.table.numpy() * voices.scale(m)[0] + voices.scale(m)[1] for m in members]
         return Spoken(split, data, found, voices, scaled)
 
     return make

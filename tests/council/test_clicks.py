@@ -12,10 +12,9 @@ from torch import nn
 
 from accord import Recommender
 from accord.data.simulator import Simulation
-from accord.errors import AccordError, DataError, InterruptedRunError, SettingError
+from accord.errors import AccordError
 from accord.estimators.council import members as making
 from accord.estimators.log_split import TRAIN, VALID
-from accord.training import Checkpoint
 
 SMALL: dict[str, Any] = {
     "method": "council", "model": "gmf", "members": ("gmf", "mf", "ease"), "member_seeds": 2, "folds": 3,
@@ -117,20 +116,6 @@ def test_quality_finds_simulated_noise(made: Simulation, taught: Recommender) ->
     assert found["roc_auc"] > 0.56
 
 
-def test_a_council_serves_itself_as_it_was_saved(serving: Recommender, tmp_path: Path) -> None:
-    roles = list(serving.networks_)
-    assert roles == [*(f"member {k + 1}" for k in range(5)), "head"]  # two seeds of gmf and mf, one ease
-    users = serving.user_ids_.take(np.arange(6))
-    recommended = serving.recommend(users, k=5)
-    serving.save(tmp_path / "run")
-    again = Recommender.load(tmp_path / "run")
-    assert again.recommend(users, k=5).equals(recommended)
-    head: Any = serving.networks_["head"]
-    assert float(head.weight.sum()) == pytest.approx(1)
-    value = serving.validation_["council"]["ndcg@20"]
-    assert value > serving.notes_["lowest"]["item popularity"] * 0.5
-
-
 def test_two_councils_are_the_same_and_a_seed_changes_them(made: Simulation, serving: Recommender) -> None:
     again = council(serve="council").fit(made.log())
     assert (again.quality_ == serving.quality_).all()
@@ -183,41 +168,6 @@ def test_members_of_your_own(made: Simulation, tmp_path: Path) -> None:
     assert Recommender.load(tmp_path / "run").find_label_issues().equals(rec.find_label_issues())
 
 
-def test_a_member_with_dims_of_its_own_serves_after_loading(made: Simulation, tmp_path: Path) -> None:
-    wide = Recommender(model="gmf", method="normal", dims=8)
-    rec = council(members=[wide, "ease"], member_seeds=1, folds=0, serve="council").fit(made.log())
-    rec.save(tmp_path / "run")
-    users = rec.user_ids_.take(np.arange(3))
-    assert Recommender.load(tmp_path / "run").recommend(users).equals(rec.recommend(users))
-
-
-def test_an_unnamed_member_cannot_serve(made: Simulation) -> None:
-    with pytest.raises(SettingError, match="register your own model"):
-        council(members=["mf", Own], member_seeds=1, folds=0, serve="council").fit(made.log())
-
-
-def test_a_member_fitted_elsewhere_is_refused(made: Simulation) -> None:
-    other = Recommender(model="mf", method="normal", epochs=1).fit(
-        {"user": ["a", "a", "b"], "item": ["x", "y", "x"]}
-    )
-    with pytest.raises(DataError, match="other users than those of the log"):
-        council(members=["mf", other]).fit(made.log())
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({"members": ()}, "members"),
-        ({"members": ("gmff",)}, "did you mean 'gmf'"),
-        ({"model": "ease"}, "learns by gradients"),
-        ({"folds": 4000}, "100"),
-    ],
-)
-def test_what_makes_no_council_is_refused(made: Simulation, changed: dict[str, Any], words: str) -> None:
-    with pytest.raises(AccordError, match=words):
-        council(**changed).fit(made.log())
-
-
 def test_members_are_typed_with_commas() -> None:
     assert council(members="gmf,ease").settings.members == ("gmf", "ease")
     assert council(members="gmf").settings.members == ("gmf",)
@@ -234,32 +184,6 @@ def test_a_member_that_diverges_is_lost_and_the_others_go_on(made: Simulation) -
     assert {row["model"] for row in rec.notes_["council"]["members"]} == {"mf", "ease"}
     with pytest.raises(AccordError, match="diverged"):
         council(members=[Broken], member_seeds=1).fit(made.log())
-
-
-def test_a_council_that_was_stopped_goes_on_where_it_was(made: Simulation, tmp_path: Path) -> None:
-    whole = council(epochs=6).fit(made.log())
-    path = tmp_path / "state"
-    checkpoint = Checkpoint(path, seconds=0)
-    phases: list[str] = []
-
-    def stop(now: Any) -> None:
-        phases.append(now.phase)
-        if now.phase.startswith("member 5 "):
-            checkpoint.stop = True
-
-    with pytest.raises(InterruptedRunError):
-        council(epochs=6).fit(made.log(), callback=stop, checkpoint=checkpoint)
-    shelf = making.shelf_of(path)
-    assert list(shelf.iterdir())
-    later: list[str] = []
-    again = council(epochs=6).fit(made.log(), callback=lambda now: later.append(now.phase), checkpoint=path)
-    assert not any(name.startswith(("member 1 ", "member 2 ")) for name in later)
-    assert (again.quality_ == whole.quality_).all()
-    for role, network in whole.networks_.items():
-        for name, tensor in network.state_dict().items():
-            assert torch.equal(tensor, again.networks_[role].state_dict()[name])
-    assert not shelf.exists()
-    assert not path.exists()
 
 
 def test_validation_clicks_are_judged_too(taught: Recommender) -> None:

@@ -256,7 +256,7 @@ class Recommender(Estimator):
         if chosen == CUSTOM:
             chosen = self._factory
         settings = self.settings
-        if isinstance(chosen, str) and " " in chosen:  # a member of a council, with settings of its own
+        if settings.method_class.convenes and role != "target":  # a member of a council, with settings of its own
             settings = self.check_settings(unspelled(chosen))
             chosen = settings.model
         factory = recommender_factory(
