@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from council_models import Table
 
 from accord import Recommender
 from accord.data.interactions import Interactions
@@ -19,21 +19,6 @@ from accord.estimators.council.clicks.membership import folds_of
 from accord.estimators.council.clicks.voices import Voices
 from accord.estimators.council.members import Member
 from accord.estimators.log_split import SEEN, TRAIN, VALID, SplitLog
-
-
-class Table(nn.Module):
-    """A recommender that knows every score by heart."""
-
-    def __init__(self, table: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("table", table)
-        self.table: Tensor
-
-    def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        return self.table[users, items]
-
-    def scores(self, users: Tensor) -> Tensor:
-        return self.table[users]
 
 
 @dataclass

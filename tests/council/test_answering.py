@@ -38,6 +38,7 @@ def test_the_head_weighs_members_and_adds_the_log_chance_of_meaning_it(spoken: C
     with torch.no_grad():
         found = together(made, Choice((0.7, 0.3), 0.5), 2.0).scores(users).numpy()
         bold = together(made, Choice((0.7, 0.3), 0.5), 0.0).scores(users).numpy()
+        assert not len(together(made, Choice((0.7, 0.3), 0.5), 0.0).head.item_mean)
     tables = np.stack(made.tables).astype(np.float64)
     weight = np.array([0.35, 0.35, 0.15, 0.15])[:, None, None]
     mean = (weight * tables).sum(0)
@@ -91,6 +92,7 @@ def test_a_given_price_is_kept_and_without_held_out_clicks_all_kinds_count_alike
         ([0.2, 0.1, 0.186, 0.3], 2.0),
         ([0.2, 0.1, 0.1, 0.19], 1.0),
         ([0.2, 0.18, 0.184, 0.18], 0.0),
+        ([0.0, 0.0, 0.0, 0.0], 4.0),
     ],
 )
 def test_caution_may_cost_little_of_the_ranking(
@@ -100,10 +102,12 @@ def test_caution_may_cost_little_of_the_ranking(
     teacher = together(made, Choice((1.0,), 0.0), 4.0)
     tried: list[float] = []
 
-    def told(*_: Any) -> torch.Tensor:
+    def told(scores: Any, task: RankingTask, count: int) -> torch.Tensor:
+        assert (len(task.users), count) == (30, 1)
         tried.append(float(teacher.head.caution))
         return torch.tensor([values[len(tried) - 1]])
 
+    monkeypatch.setattr(answering, "JUDGED_USERS", 30)
     monkeypatch.setattr(answering, "_ndcg", told)
     temper(teacher, task_of(made), 0)
     assert tried == [0.0, 4.0, 2.0, 1.0]

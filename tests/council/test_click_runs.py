@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
+from council_models import Own
 
 from accord import Recommender
 from accord.data.simulator import Simulation
@@ -56,18 +55,6 @@ def kill(phase: str, epoch: int) -> Callable[[Any], None]:
             raise KilledError
 
     return told
-
-
-class Own(nn.Module):
-    def __init__(self, n_users: int, n_items: int, dims: int = 4, factor: float = 1.0) -> None:
-        super().__init__()
-        self.users, self.items, self.factor = nn.Embedding(n_users, dims), nn.Embedding(n_items, dims), factor
-
-    def logits(self, users: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        return (self.users(users) * self.items(items)).sum(-1) * self.factor
-
-    def scores(self, users: torch.Tensor) -> torch.Tensor:
-        return self.users(users) @ self.items.weight.T * self.factor
 
 
 DEFAULTS = ("lightgcn", "cdae", "gmf", "ials", "ease", "rp3beta")

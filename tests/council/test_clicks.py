@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from council_models import Own
 
 from accord import Recommender
 from accord.data.simulator import Simulation
@@ -141,18 +141,6 @@ def test_the_students_l2_is_a_tenth_of_the_usual_one() -> None:
     assert council().settings.training_options(10).weight_decay == pytest.approx(usual / 10)
     given = council(l2=0.5).settings.training_options(10).weight_decay
     assert given == pytest.approx(0.05)
-
-
-class Own(nn.Module):
-    def __init__(self, n_users: int, n_items: int) -> None:
-        super().__init__()
-        self.users, self.items = nn.Embedding(n_users, 4), nn.Embedding(n_items, 4)
-
-    def logits(self, users: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        return (self.users(users) * self.items(items)).sum(-1)
-
-    def scores(self, users: torch.Tensor) -> torch.Tensor:
-        return self.users(users) @ self.items.weight.T
 
 
 def test_members_of_your_own(made: Simulation, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from accord.estimators.council.clicks import judging
 from accord.estimators.council.clicks.judging import CLICKED, judged, matched_non_clicks, votes
-from accord.estimators.log_split import SEEN, TRAIN
+from accord.estimators.log_split import TRAIN
 
 Spoken = Any
 
@@ -147,19 +149,35 @@ def test_few_unseen_clicks_teach_nothing_of_what_is_meant(
     assert judged(made.voices, []).meant is None
 
 
-@pytest.mark.parametrize("most", [100_000, 50])
-def test_matched_non_clicks_are_of_the_same_items(
-    spoken: Callable[..., Spoken], monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(judging, "NON_CLICKS", most)
-    made = spoken()
-    clicks, part = made.split.clicks, made.split.part
-    asked, (users, items) = matched_non_clicks(clicks, made.learnt, made.held, 0)
-    assert set(asked) <= set(made.held)
-    assert len(set(asked)) == len(asked) == min(most, len(made.held))
-    known = set(zip(clicks.users.tolist(), clicks.items.tolist(), strict=True))
-    assert known.isdisjoint(zip(users.tolist(), items.tolist(), strict=True))
-    assert (part[asked] != SEEN).all()
-    assert set(users) <= set(clicks.users[made.learnt])
-    assert set(items) <= set(clicks.items[asked])
-    assert len(asked) < len(users) <= 2 * len(asked)
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=2), st.data())
+def test_matched_non_clicks_are_of_the_same_items(pairs: set[tuple[int, int]], data: st.DataObject) -> None:
+    users, items = np.array(sorted(pairs)).T
+    clicks: Any = SimpleNamespace(users=users, items=items, item_ids=range(5), keys=users * 5 + items)
+    unseen = np.array(sorted(data.draw(st.sets(st.integers(0, len(pairs) - 1), min_size=1))))
+    learnt = np.array(sorted(data.draw(st.sets(st.integers(0, len(pairs) - 1), min_size=1))))
+    most, seed = data.draw(st.sampled_from([1, 3, 100])), data.draw(st.integers(0, 99))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judging, "NON_CLICKS", most)
+        asked, (of_users, of_items) = matched_non_clicks(clicks, learnt, unseen, seed)
+    assert len(asked) == len(set(asked)) == min(most, len(unseen))
+    assert set(asked) <= set(unseen)
+    assert asked.tolist() == sorted(asked)
+    found = list(zip(of_users.tolist(), of_items.tolist(), strict=True))
+    assert pairs.isdisjoint(found)
+    assert set(of_users) <= set(users[learnt])
+    at_most = Counter(items[asked].tolist() * 2)
+    assert all(count <= at_most[item] for item, count in Counter(of_items.tolist()).items())
+
+
+def test_users_are_matched_as_often_as_they_click(spoken: Callable[..., Spoken]) -> None:
+    made = spoken(kinds=("a",))
+    clicks = made.split.clicks
+    _, (users, items) = matched_non_clicks(clicks, made.learnt, made.learnt, 0)
+    degrees = np.bincount(clicks.users[made.learnt], minlength=len(clicks.user_ids))
+    by_clicks, by_users = degrees[clicks.users[made.learnt]].mean(), degrees[degrees > 0].mean()
+    assert abs(degrees[users].mean() - by_clicks) < 0.3 * (by_clicks - by_users)
+    drawn = np.bincount(items, minlength=len(clicks.item_ids))
+    wanted = np.bincount(clicks.items[made.learnt], minlength=len(clicks.item_ids))
+    assert np.corrcoef(drawn, wanted)[0, 1] > 0.9
+    assert 1.5 * len(made.learnt) < len(users) < 2 * len(made.learnt)

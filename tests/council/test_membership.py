@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from council_models import Own
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -37,27 +38,13 @@ def split_of(rec: Recommender, log: Any) -> SplitLog:
     return rec._split({"log": log}, Cache())
 
 
-class Own(nn.Module):
-    """Vectors of the user's own making."""
-
-    def __init__(self, n_users: int, n_items: int, factor: float = 1.0) -> None:
-        super().__init__()
-        self.users, self.items, self.factor = nn.Embedding(n_users, 4), nn.Embedding(n_items, 4), factor
-
-    def logits(self, users: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        return (self.users(users) * self.items(items)).sum(-1) * self.factor
-
-    def scores(self, users: torch.Tensor) -> torch.Tensor:
-        return self.users(users) @ self.items.weight.T * self.factor
-
-
 def broken_at(*calls: int) -> Callable[[int, int], nn.Module]:
     """A model that diverges whenever it is built for one of these times."""
     built: list[int] = []
 
     def factory(n_users: int, n_items: int) -> nn.Module:
         built.append(len(built))
-        return Own(n_users, n_items, torch.nan if built[-1] in calls else 1.0)
+        return Own(n_users, n_items, factor=torch.nan if built[-1] in calls else 1.0)
 
     return factory
 
@@ -228,7 +215,9 @@ def test_members_are_shared_by_councils_on_the_same_clicks_alone(made: Simulatio
     assert fitted(other)[1] > 0
     assert (fitted(other)[0].quality_ == fitted(other, Cache())[0].quality_).all()
     assert fitted(split, members=[Own])[1] > 0
-    assert fitted(split, members=[lambda u, i: Own(u, i, 2.0)])[1] > 0  # a model without a name is known by nothing
+    assert (
+        fitted(split, members=[lambda u, i: Own(u, i, factor=2.0)])[1] > 0
+    )  # a model without a name is known by nothing
 
 
 class Unnamed(Own):

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from council_models import Table
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
 from accord.batches.clicks import ClickBatch
 from accord.estimators.settings import make_settings
@@ -20,27 +21,14 @@ from accord.objectives import binary
 USERS, ITEMS = 6, 9
 
 
-class Table(nn.Module):
-    def __init__(self, seed: int, spread: float = 6.0) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        self.table = nn.Parameter(spread * torch.randn(USERS, ITEMS, generator=generator))
-
-    def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        return self.table[users, items]
-
-    def scores(self, users: Tensor) -> Tensor:
-        return self.table[users]
-
-
 def teacher(seed: int = 1) -> Together:
     head = CouncilHead(2)
     head.weight[:], head.kappa = torch.tensor([0.6, 0.4]), torch.tensor(0.5)
-    return Together([Table(seed), Table(seed + 1)], head)
+    return Together([Table.drawn(USERS, ITEMS, one, 6.0) for one in (seed, seed + 1)], head)
 
 
 def answer(of: Together, user: int, item: int) -> float:
-    one, two = (float(member.table[user, item].detach()) for member in of.members)
+    one, two = (float(member.table[user, item]) for member in of.members)
     mean = 0.6 * one + 0.4 * two
     return mean - 0.5 * math.sqrt(0.6 * (one - mean) ** 2 + 0.4 * (two - mean) ** 2)
 
@@ -72,7 +60,7 @@ def test_it_learns_the_councils_log_odds(seed: int, size: int, given: float) -> 
     users = torch.randint(USERS, (1, size), generator=generator)
     items = torch.randint(ITEMS, (2, 1, size), generator=generator)
     batch = ClickBatch(users, items, torch.tensor([1.0, 0.0]).view(2, 1, 1))
-    of, student = teacher(seed % 1000), Table(seed, 1.0)
+    of, student = teacher(seed % 1000), Table.drawn(USERS, ITEMS, seed, 1.0).requires_grad_(True)
     found = phase_of(of, student, given=given).loss(batch, StepInfo(0))
     total = 0.0
     for label, row in zip((1, 0), items[:, 0].tolist(), strict=True):
@@ -103,7 +91,7 @@ def test_pairs_that_do_not_fit_into_a_table_are_computed(monkeypatch: pytest.Mon
 
 
 def test_the_student_alone_is_kept_and_validated() -> None:
-    student = Table(0)
+    student = Table.drawn(USERS, ITEMS, 0, 1.0)
     phase = phase_of(teacher(), student)
     assert (phase.name, phase.target, phase.kept) == ("student", "target", ("target",))
     assert phase.networks == {"target": student}

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from accord.estimators.council.clicks import voices as module
 from accord.estimators.log_split import SEEN, TRAIN
-from accord.models.recommenders.solved import logistic_fit
+from accord.models.recommenders.solved import RIDGE, logistic_fit
 
 Spoken = Any
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 2**31), st.floats(0.1, 5), st.floats(-3, 3), st.floats(0.2, 4))
+@given(st.integers(0, 2**31), st.floats(0.1, 5), st.floats(-3, 3), st.floats(0.8, 2.5))
 def test_a_scale_is_the_best_and_forgets_the_members_own(seed: int, slope: float, shift: float, gap: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     clicks = torch.randn(80, generator=generator).double() + gap
@@ -27,13 +27,15 @@ def test_a_scale_is_the_best_and_forgets_the_members_own(seed: int, slope: float
 
     def loss(scale: float, offset: float) -> float:
         own = torch.nn.functional.softplus(-(clicks * scale + offset)).sum()
-        return float(own + torch.nn.functional.softplus(others * scale + offset).sum())
+        far = torch.nn.functional.softplus(others * scale + offset).sum()
+        x = torch.cat([clicks, others])
+        return float(own + far + RIDGE * len(x) * (scale * x.std(correction=0)) ** 2 / 2)
 
     scale, offset, _ = logistic_fit(clicks, others)
     assert scale > 0
     least = loss(scale, offset)
     for moved in ((scale * 1.05, offset), (scale / 1.05, offset), (scale, offset + 0.05), (scale, offset - 0.05)):
-        assert loss(*moved) >= least - 1e-3
+        assert loss(*moved) >= least - 1e-9
     again, at, _ = logistic_fit(clicks * slope + shift, others * slope + shift)
     assert again * slope == pytest.approx(scale, rel=1e-3)
     assert again * shift + at == pytest.approx(offset, rel=1e-3, abs=1e-3)

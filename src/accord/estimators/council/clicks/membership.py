@@ -58,7 +58,6 @@ def members_of(
         if isinstance(given, Recommender):  # not fitted: its settings are what is wanted
             model = given._factory or given.settings.model
             own = {k: v for k, v in given.changed_settings().items() if k not in (*SHARED, "model", "seed")}
-            own["method"] = given.settings.method
 
         def one(seed: int, model: Any = model, own: dict[str, Any] = own) -> Recommender:
             return Recommender(**{**common, **own, "model": model, "seed": seed})
