@@ -92,6 +92,7 @@ def test_without_folds_members_judge_what_they_have_seen_and_the_run_says_so(mad
 
 
 def test_votes_are_counted_and_saved(taught: Recommender, tmp_path: Path) -> None:
+    assert taught.notes_["council"]["judged"] == "by members that never saw it"
     issues = taught.find_label_issues()
     votes, voters, agreement = (np.asarray(issues[name]) for name in ("votes", "voters", "agreement"))
     assert (voters == 3).all()  # a member of each kind never saw a click
