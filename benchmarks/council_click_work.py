@@ -10,7 +10,7 @@ import numpy as np
 
 from accord.estimators import Recommender, fit_together
 from accord.estimators.base import Cache, Convening, Prepared
-from accord.estimators.council import clicks as judging
+from accord.estimators.council.clicks import judging
 from accord.experiments.machine import machine
 from accord.training import Checkpoints
 from council_click_jobs import Asked

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.estimators.council.weights import DRAWS, bagged, choices, likelihood_weights
+from accord.estimators.council.clicks.weights import DRAWS, bagged, choices, likelihood_weights
 from accord.methods.assembly import CouncilHead
 
 

@@ -60,6 +60,13 @@ class Prepared:
     """What training takes, roughly; a checkpoint takes no more."""
 
 
+def place_of(source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """What tells a member of a council with a model of one's own from others, for its checkpoint: a function that
+    makes models has no name by which it could be known."""
+    place = source.get("place")
+    return [] if place is None else [(place, place)]
+
+
 Convening = Generator[Any, Any, Any]
 """A council that is being made: yields the members to fit, is sent those that are ready, returns what they say."""
 

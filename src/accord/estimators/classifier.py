@@ -19,7 +19,7 @@ from accord.data.augmentation import Augmentation
 from accord.data.splits import stratified_mask
 from accord.errors import DataError, SettingError
 from accord.estimators import classifier_folder, run_folder
-from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
+from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
 from accord.estimators.examples import (
     NotTrainedError,
     as_classes,
@@ -215,6 +215,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         further = [one for pair in (source.get("clean"), source.get("eval_set")) for one in pair or ()]
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
+        own += place_of(source)
         return [*own, *((one, np.asarray(one)) for one in further)]
 
     def _shared_by_stack(self, data: LabelData, valid: LabelData | None, clean: Any) -> dict[str, Any]:

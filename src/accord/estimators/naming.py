@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from accord.errors import SettingError
+from accord.methods import Method
 from accord.models import settings_of
 
 
@@ -20,6 +21,12 @@ def spelled(estimator: Any) -> str:
         raise SettingError(
             "A council that serves itself needs members that have names: register your own model with "
             "accord.models.register_model(name, model), or let a student serve (serve='student')."
+        )
+    method = estimator.settings.method_class
+    if method.target is not Method.target or not method.needs_model:
+        raise SettingError(
+            "A council that serves itself needs members that are one network of their model, and one by "
+            f"'{method.name}' is not; fit it with method='normal', or let a student serve (serve='student')."
         )
     shape = {"dims", "item_bias", "init_std", *(getattr(settings_of(estimator.settings.model), "model_fields", ()))}
     own = {name: value for name, value in estimator.changed_settings().items() if name in shape}

@@ -16,7 +16,7 @@ from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import NO_NEGATIVE, Interactions
 from accord.errors import AccordError, DataError, SettingError, nearest
 from accord.estimators import recommender_folder, run_folder
-from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
+from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.limits import require_memory
 from accord.estimators.log_split import (
@@ -140,7 +140,10 @@ class Recommender(Estimator):
             Run(options, made, ClickFeed, valid, eval_set),
             lambda role, architecture=None: self._build(role, architecture, made),
             settings.model if self._factory is None else CUSTOM,
-            [(split.clicks, split.clicks.keys), (split.part, split.part), (split.user_ids, len(split.user_ids))],
+            [
+                *((split.clicks, split.clicks.keys), (split.part, split.part)),
+                *((split.user_ids, len(split.user_ids)), *place_of(source)),
+            ],
             self._shared_by_stack(made, split),
             bytes_needed=need,
         )
@@ -253,7 +256,7 @@ class Recommender(Estimator):
         if chosen == CUSTOM:
             chosen = self._factory
         settings = self.settings
-        if isinstance(chosen, str) and " " in chosen:  # a member of a council, with settings of its own
+        if settings.method_class.convenes and role != "target":  # a member of a council, with settings of its own
             settings = self.check_settings(unspelled(chosen))
             chosen = settings.model
         factory = recommender_factory(
@@ -276,9 +279,9 @@ class Recommender(Estimator):
     def _convene(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
     ) -> Convening:
-        from accord.estimators.council.clicks import convene
+        from accord.estimators.council.clicks.convening import convene
 
-        return convene(self, prepared, source, cache, callback, checkpoint)
+        return convene(self, prepared, source, cache, callback)
 
     def _finish(self, trained: Trained, judge: bool) -> None:
         self.history_, self.architectures_ = trained.history, trained.architectures

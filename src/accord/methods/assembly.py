@@ -24,8 +24,8 @@ class CouncilHead(nn.Module):
 
     Members' scores are brought to one scale, log-odds of a held-out click. The council's log-odds are their
     weighted mean, less κ times their weighted standard deviation, plus ``caution`` times log P(meant): the chance
-    that the click, if it came, would be meant, as `accord.estimators.council.meant` fits it. For P(meant) members
-    have other weights (``judging``), and every item a mean, a slope, a scale and the log-odds of its noise.
+    that the click, if it came, would be meant, as `accord.estimators.council.clicks.meant` fits it. For P(meant)
+    members have other weights (``judging``), and every item a mean, a slope, a scale and the log-odds of its noise.
     """
 
     OF_MEMBERS = ("scale", "offset", "weight", "judging")

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from accord.errors import AccordError, InterruptedRunError
-from accord.estimators.base import Cache, Estimator
+from accord.estimators.base import CUSTOM, Cache, Estimator
 from accord.estimators.fitting import fit_together
 from accord.training import Callback, CheckpointPath, Checkpoints, Progress
 from accord.training.checkpoints import Checkpoint, State, checkpoint_of, fill
@@ -103,6 +103,8 @@ def fit_members(each: Sequence[Asked], where: CheckpointPath | None, cache: Cach
     told: list[Callback | None] = []
     for asked in each:
         for number, member in enumerate(asked.members):
+            if member.estimator.settings.model == CUSTOM:
+                member.source = {**member.source, "place": f"member {asked.before + number + 1}"}
             if not member.fitted and not _taken_from(shelf, member, cache, device):
                 waiting.append(member)
                 told.append(asked.told(member, number))
@@ -129,10 +131,12 @@ def fit_members(each: Sequence[Asked], where: CheckpointPath | None, cache: Cach
         )
 
 
-def all_lost(members: Sequence[Member]) -> None:
-    """Say why, where no member could be fitted."""
-    if members and all(member.error is not None for member in members):
-        raise next(member.error for member in members if member.error is not None)
+def refuse_lost(members: Sequence[Member]) -> None:
+    """Say why, where no member that sees all, or none of a fold, could be fitted."""
+    for fold in dict.fromkeys(member.fold for member in members):
+        errors = [member.error for member in members if member.fold == fold]
+        if errors[0] is not None and None not in errors:
+            raise errors[0]
 
 
 def _put(shelf: Shelf, member: Member, identity: Sequence[Any]) -> None:

@@ -1,0 +1,102 @@
+"""Who the members of a council of recommenders are: some see all clicks, one of every kind misses a fold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from accord.errors import DataError, SettingError
+from accord.estimators.council.members import Member
+from accord.estimators.log_split import SEEN, TRAIN, SplitLog
+from accord.estimators.recommender import Recommender
+from accord.models import is_solved
+
+FOLDS, MOST_CLICKS = 5, 2_000_000
+"""Folds by default, and the largest log that is cross-fitted without being asked to."""
+SEEDS_APART = 1009
+"""Between the first seeds of the members of councils of neighbouring seeds."""
+SHARED = ("device", "split", "valid_share", "valid_users", "cold_users")
+"""Settings that members have in common with the estimator."""
+INHERITED = (*SHARED, "epochs", "patience", "restore", "batch_size", "updates")
+"""These too, unless a member has its own."""
+
+
+def folds_of(settings: Any, split: SplitLog) -> list[np.ndarray]:
+    """Rows of the training clicks, cut at random into parts of one size; a few may be left over."""
+    rows, count = np.flatnonzero(split.part == TRAIN), settings.folds
+    if count is None:
+        count = FOLDS if len(rows) <= MOST_CLICKS else 0
+    if count < 2:
+        return []
+    if len(rows) < 4 * count:
+        raise SettingError(f"{len(rows)} training clicks are too few for {count} folds; give folds=0.")
+    np.random.default_rng([settings.seed, 0xF01D]).shuffle(rows)
+    size = len(rows) // count
+    return [np.sort(rows[k * size : (k + 1) * size]) for k in range(count)]
+
+
+def members_of(
+    rec: Recommender, split: SplitLog, source: Mapping[str, Any], folds: Sequence[np.ndarray]
+) -> list[Member]:
+    """All members, to be fitted or fitted already."""
+    settings = rec.settings
+    common = {name: getattr(settings, name) for name in INHERITED}
+    whole = {"log": source["log"], "divided": split}
+    made: list[Member] = []
+    for number, name in enumerate(settings.members):
+        given = rec._members.get(name, name)
+        kind = _kind(given, number)
+        if isinstance(given, Recommender) and hasattr(given, "networks_"):
+            made.append(Member(kind, _same_ids(given, split), whole, fitted=True))
+            continue
+        own: dict[str, Any] = {"method": "normal"}
+        model: Any = given
+        if isinstance(given, Recommender):  # not fitted: its settings are what is wanted
+            model = given._factory or given.settings.model
+            own = {k: v for k, v in given.changed_settings().items() if k not in (*SHARED, "model", "seed")}
+
+        def one(seed: int, model: Any = model, own: dict[str, Any] = own) -> Recommender:
+            return Recommender(**{**common, **own, "model": model, "seed": seed})
+
+        seeds = 1 if is_solved(model) else settings.member_seeds
+        first = settings.seed * SEEDS_APART
+        made += [Member(kind, one(first + k), whole) for k in range(seeds)]
+        for k, rows in enumerate(folds):
+            part = split.part.copy()
+            part[rows] = SEEN
+            divided = replace(split, part=part)
+            made.append(Member(kind, one(first + seeds + k), {"log": source["log"], "divided": divided}, fold=k))
+    return made
+
+
+def _kind(given: Any, number: int) -> str:
+    """What a member is called, however it was given."""
+    if isinstance(given, Recommender):
+        method = given.settings.method_class
+        given = given._factory or (given.settings.model if method.needs_model else method.name)
+    if isinstance(given, str):
+        return given
+    if not callable(given) or isinstance(given, nn.Module):
+        raise SettingError(
+            f"Member {number + 1} of the council is of type {type(given).__name__}: give the name of a model, a "
+            "function (users, items) -> module, or a Recommender."
+        )
+    return getattr(given, "__name__", f"own {number + 1}")
+
+
+def _same_ids(given: Recommender, split: SplitLog) -> Recommender:
+    """A fitted member must know the users and items of the log, in the same order."""
+    for own, ids, what in (
+        (given.user_ids_, split.user_ids, "users"),
+        (given.item_ids_, split.item_ids, "items"),
+    ):
+        if not own.values.equals(ids.values):
+            raise DataError(
+                f"A fitted member was fitted on other {what} than those of the log; fit it on the same log, or "
+                "name its model to have it fitted here."
+            )
+    return given

@@ -1,0 +1,97 @@
+"""What a student of a council of recommenders learns, beside a loop over pairs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from council_models import Table
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from accord.batches.clicks import ClickBatch
+from accord.estimators.settings import make_settings
+from accord.methods import Phase, Setup, StepInfo, method_of
+from accord.methods.assembly import LOWEST, CouncilHead, Taught, Together
+from accord.objectives import binary
+
+USERS, ITEMS = 6, 9
+
+
+def teacher(seed: int = 1) -> Together:
+    head = CouncilHead(2)
+    head.weight[:], head.kappa = torch.tensor([0.6, 0.4]), torch.tensor(0.5)
+    return Together([Table.drawn(USERS, ITEMS, one, 6.0) for one in (seed, seed + 1)], head)
+
+
+def answer(of: Together, user: int, item: int) -> float:
+    one, two = (float(member.table[user, item]) for member in of.members)
+    mean = 0.6 * one + 0.4 * two
+    return mean - 0.5 * math.sqrt(0.6 * (one - mean) ** 2 + 0.4 * (two - mean) ** 2)
+
+
+class Heard:
+    def __init__(self, of: Together) -> None:
+        self.of = of
+
+    def taught(self) -> Taught:
+        return Taught(self.of, USERS, ITEMS, torch.device("cpu"))
+
+
+def phase_of(of: Together, student: nn.Module, **changed: Any) -> Phase:
+    asked = make_settings("clicks", {"method": "council", **changed})
+    setup = Setup("clicks", binary, asked, council=Heard(of))
+
+    def build(role: str, architecture: Any = None) -> nn.Module:
+        assert (role, architecture) == ("target", None)
+        return student
+
+    (phase,) = method_of("council", "clicks")().bound(setup).phases(build)
+    return phase
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.integers(1, 7), st.sampled_from([0.0, 0.1, 1.0]))
+def test_it_learns_the_councils_log_odds(seed: int, size: int, given: float) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    users = torch.randint(USERS, (1, size), generator=generator)
+    items = torch.randint(ITEMS, (2, 1, size), generator=generator)
+    batch = ClickBatch(users, items, torch.tensor([1.0, 0.0]).view(2, 1, 1))
+    of, student = teacher(seed % 1000), Table.drawn(USERS, ITEMS, seed, 1.0).requires_grad_(True)
+    found = phase_of(of, student, given=given).loss(batch, StepInfo(0))
+    total = 0.0
+    for label, row in zip((1, 0), items[:, 0].tolist(), strict=True):
+        for user, item in zip(users[0].tolist(), row, strict=True):
+            own = float(student.table[user, item].detach())
+            matched = (own - max(LOWEST, answer(of, user, item))) ** 2
+            entropy = math.log1p(math.exp(-own if label else own))
+            total += ((1 - given) * matched + given * entropy) / size
+    assert found.tolist() == pytest.approx([total], rel=1e-4)
+    found.sum().backward()
+    assert student.table.grad is not None
+    assert all(member.table.grad is None for member in of.members)
+
+
+@pytest.mark.parametrize("largest", [USERS * ITEMS, USERS * ITEMS - 1])
+def test_pairs_that_do_not_fit_into_a_table_are_computed(monkeypatch: pytest.MonkeyPatch, largest: int) -> None:
+    monkeypatch.setattr(Taught, "LARGEST", largest)
+    monkeypatch.setattr(Taught, "BLOCK", 2 * ITEMS + 1)
+    of = teacher()
+    taught = Heard(of).taught()
+    assert (taught.table is None) == (largest < USERS * ITEMS)
+    users, items = torch.arange(USERS).repeat_interleave(ITEMS), torch.arange(ITEMS).repeat(USERS)
+    wanted = [max(LOWEST, answer(of, u, i)) for u, i in zip(users.tolist(), items.tolist(), strict=True)]
+    assert min(wanted) == LOWEST
+    assert taught.logits(users, items).tolist() == pytest.approx(wanted, abs=1e-4)
+    table = taught.logits(users.view(USERS, ITEMS), items.view(USERS, ITEMS))
+    assert table.flatten().tolist() == pytest.approx(wanted, abs=1e-4)
+
+
+def test_the_student_alone_is_kept_and_validated() -> None:
+    student = Table.drawn(USERS, ITEMS, 0, 1.0)
+    phase = phase_of(teacher(), student)
+    assert (phase.name, phase.target, phase.kept) == ("student", "target", ("target",))
+    assert phase.networks == {"target": student}
