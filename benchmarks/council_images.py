@@ -70,9 +70,8 @@ def group(asked: argparse.Namespace, data: str, method: str) -> None:
     name, _, noise = data.partition("/")
     images = loaded(name)
     inputs, test = images.inputs, images.test_inputs
-    classes, truth = np.unique(
-        getattr(images, "truth", None) if is_human(images) else images.labels, return_inverse=True
-    )
+    human = getattr(images, "truth", None)
+    classes, truth = np.unique(images.labels if human is None else human, return_inverse=True)
     labels = np.searchsorted(classes, images.labels)
     if asked.tiny:
         inputs, test, truth, labels = inputs[:600], test[:200], truth[:600], labels[:600]
@@ -122,10 +121,6 @@ def group(asked: argparse.Namespace, data: str, method: str) -> None:
 @cache
 def loaded(name: str) -> Any:
     return IMAGE_SETS[name].load()
-
-
-def is_human(images: Any) -> bool:
-    return getattr(images, "truth", None) is not None
 
 
 def value_of(word: str) -> Any:

@@ -75,8 +75,8 @@ def test_every_example_is_judged_by_a_member_that_never_saw_it(noisy: Any, monke
 
 
 def test_what_judges_a_label_does_not_depend_on_it(noisy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In no round: with another label of one example, members of its fold are taught the same of all others' folds,
-    and of itself what was said without its label."""
+    """In no round: with another label of one example, members of its fold are taught the same of all others,
+    and of it what was said without its label."""
     X, y, _ = noisy
     changed = y.copy()
     changed[7] = (y[7] + 1) % 3
@@ -271,7 +271,7 @@ def test_a_council_that_serves_answers_as_the_weighed_mean_of_its_last_members(n
     assert np.allclose(clf.predict_proba(X), want.numpy(), atol=1e-5)
 
 
-class Stop(Exception):
+class StopError(Exception):
     pass
 
 
@@ -286,9 +286,9 @@ def test_a_fit_that_was_cut_goes_on_to_the_same_bytes(at: int, noisy: Any, tmp_p
         nonlocal count
         if now.phase_number > at:
             count += 1
-            raise Stop
+            raise StopError
 
-    with pytest.raises((Stop, InterruptedRunError)):
+    with pytest.raises((StopError, InterruptedRunError)):
         Classifier(**settings).fit(X, y, callback=cut, checkpoint=Checkpoint(tmp_path / "half", seconds=0))
     assert count == 1
     again = Classifier(**settings).fit(X, y, checkpoint=Checkpoint(tmp_path / "half", seconds=0))

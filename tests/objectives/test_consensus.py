@@ -171,7 +171,10 @@ def test_members_who_learned_targets_are_read_through_the_first_matrix(
     found = fast.again(p, labels, first)
     pool = [slow.pooled(one, found.weights, fast.LEAST) for one in p]
     assert np.allclose(found.probabilities, pool, atol=1e-5)  # as they are: neither sharpened nor compared to rows
-    said = [sum(row[y] * first.matrix[y][label] for y in range(classes)) for row, label in zip(pool, labels)]
+    said = [
+        sum(row[y] * first.matrix[y][label] for y in range(classes))
+        for row, label in zip(pool, labels, strict=True)
+    ]
     assert found.noise.held_out == pytest.approx(np.mean(np.log(said)), abs=1e-6)
     assert found.noise.matrix is first.matrix
 
