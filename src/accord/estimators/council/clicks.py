@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from accord.data.interactions import Interactions
-from accord.errors import DataError, SettingError
+from accord.errors import SettingError
 from accord.estimators.base import Cache, Prepared
 from accord.estimators.council.meant import Meant, fit_meant, scale_of
 from accord.estimators.council.members import Asked, Member, all_lost, told_of
 from accord.estimators.council.weights import KAPPAS, Choice, bagged, choices, likelihood_weights
-from accord.estimators.log_split import SEEN, TRAIN, SplitLog, over_pairs
+from accord.estimators.log_split import SEEN, TRAIN, SplitLog, over_pairs, refuse_other_ids
 from accord.estimators.naming import spelled
 from accord.evaluation.ranking import RankingTask, stacked_metrics
 from accord.methods.assembly import FARTHEST, HEAD, CouncilHead, Taught, Together
@@ -70,6 +71,12 @@ class Convened:
     threshold: float = 0.5
     votes: dict[str, np.ndarray] = field(default_factory=dict)
     """Of every click: members that believe it (``votes``), those asked (``voters``), and ``agreement``."""
+
+    role: ClassVar[str] = "council"
+
+    def identity(self) -> list[Any]:
+        """Words by which a checkpoint knows it."""
+        return [json.dumps(self.architectures)]
 
     def taught(self) -> Taught:
         return Taught(self.teacher, *self.sizes, self.device)
@@ -129,9 +136,11 @@ def _members(
     whole = {"log": source["log"], "divided": split}
     made: list[Member] = []
     for number, name in enumerate(settings.members):
-        given = rec._members.get(name, name)
+        given = rec.objects().get(name, name)
         if isinstance(given, Recommender) and hasattr(given, "networks_"):
-            made.append(Member(given.settings.model, _same_ids(given, split), whole, fitted=True))
+            refuse_other_ids(given.user_ids_, split.user_ids, "member", "users")
+            refuse_other_ids(given.item_ids_, split.item_ids, "member", "items")
+            made.append(Member(given.settings.model, given, whole, fitted=True))
             continue
         own: dict[str, Any] = {}
         model: Any = given
@@ -157,20 +166,6 @@ def _members(
 def cut_again(split: SplitLog, part: np.ndarray) -> SplitLog:
     """The same log with other uses of its clicks."""
     return replace(split, part=part)
-
-
-def _same_ids(given: Recommender, split: SplitLog) -> Recommender:
-    """A fitted member must know the users and items of the log, in the same order."""
-    for own, ids, what in (
-        (given.user_ids_, split.user_ids, "users"),
-        (given.item_ids_, split.item_ids, "items"),
-    ):
-        if not own.values.equals(ids.values):
-            raise DataError(
-                f"A fitted member was fitted on other {what} than those of the log; fit it on the same log, or "
-                "name its model to have it fitted here."
-            )
-    return given
 
 
 @dataclass
