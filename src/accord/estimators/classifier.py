@@ -223,7 +223,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             )
         if not np.array_equal(given.classes_, self.classes_):
             raise DataError(
-                "The fitted prior was fitted on other classes than those of these labels; fit it on the same ones, or "
+                "The fitted prior was fitted on other classes than those of these labels; fit it on these, or "
                 "name its model to have it fitted here."
             )
         return scaled_as(given._target, given.scaling_, self.scaling_, len(self.shape_))

@@ -20,6 +20,7 @@ from accord.estimators.base import Cache, Convening, Estimator, Prepared
 from accord.estimators.council.members import Asked, Member, all_lost, told_of
 from accord.estimators.naming import object_of
 from accord.estimators.networks import logits_twice
+from accord.estimators.run_folder import seconds_of_members
 from accord.estimators.settings import COUNCIL
 from accord.models.stack import stack_kind
 from accord.training import Callback
@@ -65,7 +66,7 @@ def _ready(
     """Have it fitted, unless it came so."""
     device = prepared.run.data.device
     if hasattr(given, "networks_") and isinstance(given, type(est)):
-        network = copy.deepcopy(est._as_prior(given)).requires_grad_(False).eval().to(device)
+        network = _copied(est._as_prior(given)).to(device)
         weights = [tensor.detach().float().cpu().numpy() for tensor in network.state_dict().values()]
         (row,) = told_of([Member(_words(given), given, fitted=True)], "")
         made = Prior(network, row | {"fitted": True}, weights)
@@ -82,10 +83,16 @@ def _ready(
                 cache.lasting.clear()  # one at a time is held for others
                 cache.lasting[key] = member
         (row,) = told_of([member], est.metric)
+        row["seconds"] = round(row["seconds"] + seconds_of_members(member.estimator.notes_), 3)
         made = Prior(member.network.to(device), row, [repr(wanted.settings_to_save())])
     if est.task == "clicks" and stack_kind(type(made.network)) is None:
         prepared.run.options = replace(prepared.run.options, capture=False)  # a captured step would ask it for more
     return made
+
+
+def _copied(network: nn.Module) -> nn.Module:
+    """A network of its own, to be moved to a device and asked; its buffers change no more, and so are shared."""
+    return copy.deepcopy(network, {id(one): one for one in network.buffers()}).requires_grad_(False).eval()
 
 
 def _key(est: Estimator, member: Member, device: torch.device) -> tuple[Any, ...]:
@@ -117,8 +124,8 @@ def _wanted(est: Estimator, given: Any) -> Estimator:
         return est.renewed(model=given, method="normal", **usual)
     if not callable(given) or hasattr(given, "predict_proba"):
         raise SettingError(
-            f"A {type(given).__name__} cannot be a prior: give the name of a model, a {est.kind}, or a torch module; other "
-            "estimators can be members of a council, which can be a prior."
+            f"A {type(given).__name__} cannot be a prior: give a model's name, a {est.kind} or a torch module; "
+            "another estimator can be a member of a council, and a council a prior."
         )
     own = {"features": logits_twice} if est.task == "labels" else {}
     return est.renewed(model=given, method="normal", **usual, **own)
