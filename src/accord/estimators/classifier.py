@@ -242,6 +242,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         further = [one for pair in (source.get("clean"), source.get("eval_set")) for one in pair or ()]
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
+        own += [] if source.get("divided") is None else [(source["divided"], source["divided"])]
         return [*own, *((one, np.asarray(one)) for one in further)]
 
     def _shared_by_stack(self, data: LabelData, valid: LabelData | None, clean: Any) -> dict[str, Any]:

@@ -131,7 +131,8 @@ class Networks:
 
         A model that must learn from one example at a time is looked at in training: most norms cannot.
         """
-        name = model if isinstance(model, str) else type(model).__name__
+        given = object_of(model, self.own) if isinstance(model, str) else model
+        name = given if isinstance(given, str) else type(given).__name__
         with seeded(self.seed, "look"), torch.no_grad():
             network = self._classifier(model).train(self.alone)
             try:

@@ -83,6 +83,7 @@ def _ready(
                 cache.lasting.clear()  # one at a time is held for others
                 cache.lasting[key] = member
         (row,) = told_of([member], est.metric)
+        row["model"] = _words(member.estimator)
         row["seconds"] = round(row["seconds"] + seconds_of_members(member.estimator.notes_), 3)
         made = Prior(member.network.to(device), row, [repr(wanted.settings_to_save())])
     if est.task == "clicks" and stack_kind(type(made.network)) is None:
@@ -133,5 +134,8 @@ def _wanted(est: Estimator, given: Any) -> Estimator:
 
 def _words(one: Any) -> str:
     """A prior in a few words: its model, and its method where that is not normal training."""
-    settings = one.settings
-    return settings.model if settings.method == "normal" else f"{settings.model} {settings.method}"
+    settings, model = (
+        one.settings,
+        getattr(one, "model_", one.settings.model),
+    )  # what auto came to, once it is fitted
+    return model if settings.method == "normal" else f"{model} {settings.method}"

@@ -276,7 +276,7 @@ class Recommender(Estimator):
         if chosen == CUSTOM:
             chosen = self._factory
         settings = self.settings
-        if isinstance(chosen, str) and " " in chosen:  # a member of a council, with settings of its own
+        if isinstance(chosen, str) and role.startswith("member "):  # of a council: its settings are its own
             settings = self.check_settings(unspelled(chosen))
             chosen = settings.model
         factory = recommender_factory(
