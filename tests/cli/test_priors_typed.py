@@ -61,7 +61,8 @@ def test_rows_with_a_prior_are_compared_and_searched(accord: Any, log: Path) -> 
     cell = json.loads((out / "cells" / "gmf-deca-p-seed1.json").read_text())
     assert cell["settings"]["prior"] == "ease"
     assert cell["settings"]["ease_l2"] == 50
-    code, said, err = accord("tune", log, "--set", "prior=ease", "--trials", 2, *FAST, "--out", log.parent / "tuned")
+    words = ["--set", "prior=ease", "--trials", 2, *FAST]
+    code, said, err = accord("tune", log, *words, "--out", log.parent / "tuned")
     assert code == 0, err
     assert "--set prior=ease" in " ".join(said.split())
 
