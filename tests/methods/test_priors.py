@@ -17,7 +17,7 @@ from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, InterruptedRunError, SettingError
 from accord.estimators.fitting import fit_together, stack_key
 from accord.estimators.networks import scaled_as
-from accord.models.classifiers import JoinedNoise, NoiseModel
+from accord.methods.assembly import Taught
 from accord.models.recommenders import GMF
 from accord.training import Checkpoint, Progress
 
@@ -110,6 +110,18 @@ def test_the_prior_moves_the_target_towards_itself(made: Simulation) -> None:
     users, items = (rng.choice(np.unique(np.asarray(log[name])), 3000) for name in ("user", "item"))
     answers = [one.predict(users, items) for one in (*priors, *recs)]
     assert np.corrcoef(answers[1] - answers[0], answers[3] - answers[2])[0, 1] > 0.3
+
+
+@pytest.mark.parametrize("model", ["ease", "rp3beta", "itemknn", "ials", "cdae"])
+def test_a_table_of_its_answers_stands_for_a_slow_prior(
+    made: Simulation, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prior = Recommender(model=model, method="normal", epochs=2).fit(made.log())
+    by_table = Recommender(**CLICKS, prior=prior).fit(made.log())
+    monkeypatch.setattr(Taught, "LARGEST", 0)
+    asked = Recommender(**CLICKS, prior=prior).fit(made.log())
+    for name, tensor in weights(asked).items():
+        torch.testing.assert_close(tensor, weights(by_table)[name], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("serve", ["student", "council"])
@@ -315,25 +327,6 @@ def test_own_modules_are_g_and_h_of_labels(of_labels: Classifier, tmp_path: Path
     assert set(again.networks_) == {"target"}
     assert again.find_label_issues().equals(own.find_label_issues())
     assert not same(weights(Classifier(**LABELS, noise_model=own_net).fit(X, Y)), weights(of_labels))
-
-
-def test_a_joined_noise_model_says_what_the_papers_would() -> None:
-    """With the paper's two layers as its network, every answer is the same."""
-    paper, width, classes = NoiseModel(4, 3), 4, 3
-
-    class Two(nn.Module):
-        def outputs(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            hidden = torch.relu(paper.first(inputs))
-            return hidden, paper.second(hidden)
-
-    joined = JoinedNoise(Two(), classes)
-    features, labels = torch.randn(7, width), torch.arange(7) % classes
-    chosen = torch.stack([torch.randperm(classes)[:2] for _ in range(7)])
-    k = torch.tensor(1)
-    torch.testing.assert_close(joined(features, k), paper(features, k))
-    torch.testing.assert_close(joined.rows(features), paper.rows(features))
-    torch.testing.assert_close(joined.costs(features, labels), paper.costs(features, labels))
-    torch.testing.assert_close(joined.costs(features, labels, chosen), paper.costs(features, labels, chosen))
 
 
 # -- refusals ------------------------------------------------------------------------------------------------

@@ -149,9 +149,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self._device, self.notes_ = device, {}
         self._take(source, cache)
         lesson = source.get("lesson")
-        held = source.get("divided")
-        if held is None:
-            held = np.zeros(len(self.labels_), bool)
+        held = source.get("divided", np.zeros(len(self.labels_), bool))
         if settings.valid_share > 0 and lesson is None and "divided" not in source:
             held = stratified_mask(self.labels_, settings.valid_share, seed=settings.seed)
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)

@@ -56,7 +56,6 @@ def named_objects(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str
 
 def with_objects(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with the objects in place of their names."""
-
     given = dict(settings)
     given |= {name: objects.get(given[name], given[name]) for name in OWN if name in given}
     if given.get("members") is not None:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from accord.data.interactions import Interactions
 from accord.errors import SettingError
 from accord.estimators.base import Cache, Convening, Estimator, Prepared
 from accord.estimators.council.members import Asked, Member, all_lost, told_of
@@ -22,6 +23,7 @@ from accord.estimators.naming import object_of
 from accord.estimators.networks import logits_twice
 from accord.estimators.run_folder import seconds_of_members
 from accord.estimators.settings import COUNCIL
+from accord.methods.assembly import Taught
 from accord.models.stack import stack_kind
 from accord.training import Callback
 
@@ -69,7 +71,7 @@ def _ready(
         network = _copied(est._as_prior(given)).to(device)
         weights = [tensor.detach().float().cpu().numpy() for tensor in network.state_dict().values()]
         (row,) = told_of([Member(_words(given), given, fitted=True)], "")
-        made = Prior(network, row | {"fitted": True}, weights)
+        made = Prior(_asked_fast(network, prepared), row | {"fitted": True}, weights)
     else:
         wanted = _wanted(est, given)
         member = Member(_words(wanted), wanted, est._divided(source, cache))
@@ -85,9 +87,20 @@ def _ready(
         (row,) = told_of([member], est.metric)
         row["model"] = _words(member.estimator)
         row["seconds"] = round(row["seconds"] + seconds_of_members(member.estimator.notes_), 3)
-        made = Prior(member.network.to(device), row, [repr(wanted.settings_to_save())])
-    if est.task == "clicks" and stack_kind(type(made.network)) is None:
-        prepared.run.options = replace(prepared.run.options, capture=False)  # a captured step would ask it for more
+        made = Prior(_asked_fast(member.network.to(device), prepared), row, [repr(wanted.settings_to_save())])
+    return made
+
+
+def _asked_fast(network: nn.Module, prepared: Prepared) -> nn.Module:
+    """A prior as every step asks it: of clicks with a table of its answers, unless it looks up a pair in no time."""
+    data, kind = prepared.run.data, type(network)
+    if not isinstance(data, Interactions) or (
+        stack_kind(kind) is not None and not getattr(kind, "reads_rows", False)
+    ):
+        return network
+    made = Taught(network, data.n_users, data.n_items, data.device, lowest=-torch.inf)
+    if made.table is None:  # then it is asked in every step, and may do what cannot be captured
+        prepared.run.options = replace(prepared.run.options, capture=False)
     return made
 
 
@@ -134,8 +147,5 @@ def _wanted(est: Estimator, given: Any) -> Estimator:
 
 def _words(one: Any) -> str:
     """A prior in a few words: its model, and its method where that is not normal training."""
-    settings, model = (
-        one.settings,
-        getattr(one, "model_", one.settings.model),
-    )  # what auto came to, once it is fitted
-    return model if settings.method == "normal" else f"{model} {settings.method}"
+    model = getattr(one, "model_", one.settings.model)  # once it is fitted, what auto came to
+    return model if one.settings.method == "normal" else f"{model} {one.settings.method}"
