@@ -92,7 +92,7 @@ def _ready(
 
 
 def _asked_fast(network: nn.Module, prepared: Prepared) -> nn.Module:
-    """A prior as every step asks it: of clicks with a table of its answers, unless it looks up a pair in no time."""
+    """A prior as every step asks it: of clicks by a table of its answers, unless it answers fast by itself."""
     data, kind = prepared.run.data, type(network)
     if not isinstance(data, Interactions) or (
         stack_kind(kind) is not None and not getattr(kind, "reads_rows", False)
