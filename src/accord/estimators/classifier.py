@@ -166,7 +166,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self._whole = self._data(values, given, torch.arange(len(self.labels_), device=device))
         build = self._networks(self._has_lone_steps(len(rows)))
         if lesson is not None:
-            data, build.start = lesson.given_to(data), lesson.start
+            data = lesson.given_to(data)
         read = method.settings_of(self.task).model_fields
         build.check(
             self._auxiliary() if "auxiliary" in read else None,

@@ -38,8 +38,6 @@ class Networks:
     """Whether some step has a single example."""
     usual: str = "mlp"
     """The model that ``auto`` means."""
-    start: Mapping[str, Tensor] | None = None
-    """Weights that the target begins with."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """Modules that were given for other roles, by name."""
     _width: int | None = None
@@ -47,8 +45,6 @@ class Networks:
     def __call__(self, role: str, architecture: Any = None) -> nn.Module:
         with seeded(self.seed, "network", role):
             network = self._fresh(architecture)
-        if self.start is not None and role == "target":
-            network.load_state_dict(self.start)
         network.to(self.device)
         if len(self.shape) == 3:
             network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]

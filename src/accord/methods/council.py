@@ -49,8 +49,9 @@ class LabelCouncilSettings(MethodSettings):
     itself, and with it forest, logistic and neighbours for tables."""
     member_seeds: int = Field(default=1, ge=1, le=64)
     """Council: members of each kind for each fold."""
-    folds: int = Field(default=5, ge=2, le=100)
-    """Council: parts of the examples, each judged by members that never saw its labels."""
+    folds: int | None = Field(default=None, ge=2, le=100)
+    """Council: parts of the examples, each judged by members that never saw its labels; by default 3 for images and
+    5 for tables."""
     member_rounds: int | None = Field(default=None, ge=0, le=10)
     """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
     member_epochs: int | None = Field(default=None, ge=1)
@@ -60,8 +61,8 @@ class LabelCouncilSettings(MethodSettings):
     trust: float | None = Field(default=None, ge=0, le=1)
     """Council: how far given labels count by Bayes' rule in what is learnt; by default by what explains them."""
     mixup: float | None = Field(default=None, ge=0, le=1)
-    """Council: how strongly examples are mixed in pairs in the first round, half of it later and a quarter for the
-    student; by default 1 for images and 0 for tables."""
+    """Council: how strongly examples are mixed in pairs in the first round, and a quarter of it later and for
+    the student; by default 1 for images and 0 for tables."""
 
 
 class Council(Method):

@@ -32,7 +32,7 @@ from accord.training import Callback, CheckpointPath, Progress
 if TYPE_CHECKING:
     from accord.estimators.classifier import Classifier
 
-FOLDS = 5
+FOLDS = {"images": 3, "tables": 5}
 OF_TABLES = ("forest", "logistic", "neighbours")
 """Members that tables have by default, besides the model that is trained."""
 ROUNDS = {"images": 2, "tables": 1}
@@ -41,10 +41,8 @@ SEEDS_APART = 1009
 EPOCHS = 0.5
 """Epochs of a member in every round, as a share of the student's."""
 MIXUP = {"images": 1.0, "tables": 0.0}
-LATER_MIXUP, STUDENT_MIXUP = 0.5, 0.25
-"""Shares of the first round's mixup."""
-WARM, STRONG = True, True
-"""Whether members of later rounds begin with their weights of the round before, and see changed colours."""
+LATER_MIXUP = 0.25
+"""Share of the first round's mixup in later rounds and for the student."""
 INHERITED = (
     *("device", "batch_size", "optimiser", "learning_rate", "schedule", "weight_decay", "clip", "augment"),
     *("precision", "capture", "compile"),
@@ -172,7 +170,7 @@ class _Session:
 
     def _folds(self) -> list[np.ndarray]:
         """Training rows cut at random into parts in which every class has its share."""
-        folds, rows = self.settings.folds or FOLDS, self.learnt
+        folds, rows = self.settings.folds or FOLDS[self.looks], self.learnt
         if len(rows) < 2 * folds:
             raise DataError(
                 f"{len(rows)} training examples are too few for {folds} folds; give folds=2 or more data."
@@ -217,7 +215,7 @@ class _Session:
                     if kind.plain:
                         plain.append((k, s, f, PlainMember(kind.name, kind.model, seed + f)))
                     else:
-                        networks.append((k, s, f, self._member(kind, seed + f, (k, s, f), number, last)))
+                        networks.append((k, s, f, self._member(kind, seed + f, f, number, last)))
         before = number * self.each_round
         of = self.each_round * (1 + self.rounds)
         ready = yield Asked([member for *_, member in networks], self.callback, before, of)
@@ -278,26 +276,22 @@ class _Session:
         targets[self.folds[fold]] = last.probabilities[self.folds[fold]]
         return targets
 
-    def _member(
-        self, kind: Kind, seed: int, at: tuple[int, int, int], number: int, last: Consensus | None
-    ) -> Member:
+    def _member(self, kind: Kind, seed: int, fold: int, number: int, last: Consensus | None) -> Member:
         from accord.estimators.classifier import Classifier
 
-        settings, fold = self.settings, at[2]
+        settings = self.settings
         epochs = settings.member_epochs or max(1, round(settings.epochs * EPOCHS))
         common: dict[str, Any] = {name: getattr(settings, name) for name in INHERITED}
         if kind.model is not self.clf.model and kind.name != self.clf.model_:
             common["learning_rate"] = None  # another architecture has a usual rate of its own
         common |= {"epochs": epochs, "restore": "last", "patience": 0, "valid_share": 0.0, **kind.own}
         estimator = Classifier(model=kind.model, method="normal", features=kind.features, seed=seed, **common)
-        before = self.networks.get(at) if WARM else None
         lesson = Lesson(
             rows=self._rows(fold, number),
             targets=None if number == 0 and not self.mixup else self._targets(fold, last),
             scaling=self.clf.scaling_,
             mixup=self.mixup * (LATER_MIXUP if number else 1.0),
-            strong=STRONG and number > 0,
-            start=None if before is None else {name: one.clone() for name, one in before.state_dict().items()},
+            strong=number > 0,
         )
         source = {"X": self.source["X"], "y": self.source["y"], "lesson": lesson}
         return Member(kind.name, estimator, source, fold=fold)
@@ -388,7 +382,7 @@ class _Session:
         self.prepared.run.data = replace(
             data,
             targets=torch.from_numpy(targets).to(self.device),
-            mixup=self.mixup * STUDENT_MIXUP,
+            mixup=self.mixup * LATER_MIXUP,
             augmentation=strongly(data, True),
         )
         quality = word.quality.astype(np.float32)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from accord.batches.labels import LabelData, Scaling
 from accord.data.augmentation import Augmentation
@@ -27,8 +25,6 @@ class Lesson:
     mixup: float = 0.0
     strong: bool = False
     """Whether images are augmented strongly, where they are augmented at all."""
-    start: Mapping[str, Tensor] | None = None
-    """Weights to begin with."""
 
     def given_to(self, data: LabelData) -> LabelData:
         """The examples as this lesson teaches them."""
@@ -37,10 +33,8 @@ class Lesson:
 
     def identity(self) -> list[Any]:
         """Words and arrays by which a checkpoint knows it."""
-        start = {} if self.start is None else self.start
         arrays = [self.rows, *([] if self.targets is None else [self.targets])]
-        arrays += [tensor.detach().float().cpu().numpy() for tensor in start.values()]
-        return [(one, one) for one in (*arrays, f"{self.mixup} {self.strong} {sorted(start)}")]
+        return [(one, one) for one in (*arrays, f"{self.mixup} {self.strong}")]
 
 
 def strongly(data: LabelData, strong: bool) -> Augmentation | None:
