@@ -81,7 +81,6 @@ def test_another_model_is_fitted_first_and_has_its_say(made: Simulation, plain: 
 
 
 def test_the_prior_is_what_its_model_learns_from_the_same_clicks(made: Simulation, monkeypatch: Any) -> None:
-    """As an estimator of its own, with the target's clicks and another seed; its settings can be given beside."""
     seen: list[Any] = []
     hear = Recommender._finish
 
@@ -184,8 +183,7 @@ def test_modules_without_named_features_are_priors_of_classifiers(of_labels: Cla
 def test_a_prior_of_images_may_be_of_another_kind() -> None:
     images = RNG.normal(size=(60, 6, 6, 1)).astype(np.float32)
     clf = Classifier(**LABELS, prior="mlp", augment="crop").fit(images, np.arange(60) % 2)
-    assert clf.notes_["prior"]["model"] == "mlp"
-    assert clf.model_ == "convnet"
+    assert (clf.notes_["prior"]["model"], clf.model_) == ("mlp", "convnet")
 
 
 @pytest.mark.parametrize("shape", [(40, 6), (40, 5, 4, 3)])
@@ -258,6 +256,20 @@ def test_an_interrupted_run_is_resumed(made: Simulation, tmp_path: Path, prior: 
     assert phase == "prior" or seen == {"denoising"}
 
 
+@pytest.mark.parametrize("phase", ["prior", "denoising"])
+def test_an_interrupted_classifier_is_resumed(tmp_path: Path, phase: str) -> None:
+    settings = {**LABELS, "prior": Classifier(method="deca", epochs=3), "noise_model": "mlp"}
+    checkpoint = Checkpoint(tmp_path / "state", seconds=0)
+
+    def stop(now: Progress) -> None:
+        checkpoint.stop |= now.phase.startswith(phase)
+
+    with pytest.raises(InterruptedRunError):
+        Classifier(**settings).fit(X, Y, callback=stop, checkpoint=checkpoint)
+    again = Classifier(**settings).fit(X, Y, checkpoint=Checkpoint(tmp_path / "state"))
+    assert same(weights(again), weights(Classifier(**settings).fit(X, Y)))
+
+
 def test_a_checkpoint_knows_its_fitted_prior(made: Simulation, tmp_path: Path) -> None:
     log = made.log()
     first, second = (Recommender(**CLICKS, method="normal", seed=seed).fit(log) for seed in (1, 2))
@@ -289,9 +301,6 @@ def test_modules_that_were_given_are_never_stacked() -> None:
     assert stack_key(Classifier(method="deca", auxiliary=own_net)) is None
 
 
-# -- g and h -------------------------------------------------------------------------------------------------
-
-
 def test_noise_models_of_clicks_may_be_any_model(made: Simulation, tmp_path: Path) -> None:
     rec = Recommender(**CLICKS, method="deca", noise_model="lightgcn").fit(made.log())
     assert rec.architectures_["noise_dp"] == rec.architectures_["noise_dn"] == "lightgcn"
@@ -300,7 +309,6 @@ def test_noise_models_of_clicks_may_be_any_model(made: Simulation, tmp_path: Pat
 
 
 def test_own_modules_are_g_and_h_of_clicks(made: Simulation, tmp_path: Path) -> None:
-    """As a name would build them; what no folder can build again is left out of it."""
     named = Recommender(**CLICKS, method="deca", auxiliary="mf", noise_model="mf").fit(made.log())
 
     def mf(users: int, items: int) -> nn.Module:

@@ -141,7 +141,8 @@ def _put(shelf: Shelf, member: Member, identity: Sequence[Any]) -> None:
     """Keep what a member has learnt."""
     rec: Estimator = member.estimator
     tensors = {f"{r}/{n}": t for r, one in rec.networks_.items() for n, t in one.state_dict().items()}
-    shelf.put(identity, {"history": rec.history_, "architectures": rec.architectures_}, tensors)
+    architectures = {role: rec.architectures_[role] for role in rec.networks_}
+    shelf.put(identity, {"history": rec.history_, "architectures": architectures}, tensors)
 
 
 def _as_part(callback: Callback, member: Member, number: int, of: int, what: str) -> Callback:
