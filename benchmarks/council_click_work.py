@@ -27,11 +27,11 @@ class Student(Recommender):
 
     held: ClassVar[list[Any]] = []
 
-    def _convene(
+    def _council(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
     ) -> Convening:
         if not self.held:
-            self.held.append((yield from super()._convene(prepared, source, cache, callback, checkpoint)))
+            self.held.append((yield from super()._council(prepared, source, cache, callback, checkpoint)))
         return self.held[0]
 
 

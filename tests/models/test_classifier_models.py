@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from accord.models import model_of, models_of
-from accord.models.classifiers import MLP, NoiseModel, ResNet32, WeightNet, Wrapped
+from accord.models.classifiers import MLP, JoinedNoise, NoiseModel, ResNet32, WeightNet, Wrapped
 from accord.models.classifiers import noise_model as noise_module
 from accord.models.classifiers.backbone import Norm
 from accord.models.classifiers.inception import InceptionBlock
@@ -117,3 +117,22 @@ def test_a_weight_is_between_zero_and_one_and_of_one_loss(shape: tuple[int, ...]
     assert ((weights > 0) & (weights < 1)).all()
     one = weigh(losses.flatten()[-1:])
     torch.testing.assert_close(weights.flatten()[-1:], one)
+
+
+def test_a_joined_noise_model_says_what_the_papers_would() -> None:
+    """With the paper's two layers as its network, every answer is the same."""
+    paper, width, classes = NoiseModel(4, 3), 4, 3
+
+    class Two(nn.Module):
+        def outputs(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            hidden = torch.relu(paper.first(inputs))
+            return hidden, paper.second(hidden)
+
+    joined = JoinedNoise(Two(), classes)
+    features, labels = torch.randn(7, width), torch.arange(7) % classes
+    chosen = torch.stack([torch.randperm(classes)[:2] for _ in range(7)])
+    k = torch.tensor(1)
+    torch.testing.assert_close(joined(features, k), paper(features, k))
+    torch.testing.assert_close(joined.rows(features), paper.rows(features))
+    torch.testing.assert_close(joined.costs(features, labels), paper.costs(features, labels))
+    torch.testing.assert_close(joined.costs(features, labels, chosen), paper.costs(features, labels, chosen))

@@ -68,7 +68,7 @@ def place_of(source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
 
 
 Convening = Generator[Any, Any, Any]
-"""A council that is being made: yields the members to fit, is sent those that are ready, returns what they say."""
+"""A council or a prior in the making: yields what to fit, is sent what is ready, returns what a method gets."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ class Trained:
     architectures: dict[str, str]
     council: Any = None
     """The members that were fitted first, where the method convenes some."""
+    prior: Any = None
+    """DeCA(p)'s prior, where it was fitted first."""
     run: Run | None = None
     """Its data."""
 
@@ -170,9 +172,35 @@ class Estimator:
 
     def _convene(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
+    ) -> Convening | None:
+        """Ask for what is fitted first, for a method that needs it: the members of a council, or a prior."""
+        from accord.estimators.prior import fitted_first
+
+        if self.settings.method_class.convenes:
+            return self._council(prepared, source, cache, callback, checkpoint)
+        return fitted_first(self, prepared, source, cache, callback)
+
+    def _council(
+        self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
     ) -> Convening:
-        """Ask for the members of a council, and listen to them; only for a method that convenes one."""
+        """Ask for the members of a council, and listen to them."""
         raise SettingError(f"Method '{self.settings.method}' is not for {self.task}.")
+
+    @abstractmethod
+    def objects(self) -> dict[str, Any]:
+        """What was given as an object in place of a name, by the names that settings have for it."""
+
+    @abstractmethod
+    def renewed(self, **changes: Any) -> Self:
+        """An estimator that is not fitted, of the same settings but for these."""
+
+    @abstractmethod
+    def _divided(self, source: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
+        """The source of another estimator that learns from the same part and is validated on the same part."""
+
+    @abstractmethod
+    def _as_prior(self, given: Any) -> nn.Module:
+        """The network of a fitted prior, for the data of this one; refused where it is of others."""
 
     def _fit(self, source: Mapping[str, Any], callback: Any, checkpoint: Any) -> Self:
         """Fit alone; if that fails or is stopped, the estimator stays as it was before."""

@@ -34,9 +34,9 @@ from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.label_issues import judge as judge_labels
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
-from accord.estimators.naming import named_members
-from accord.estimators.networks import Networks
-from accord.estimators.settings import refuse_unknown, settings_class
+from accord.estimators.naming import OWN, named_objects
+from accord.estimators.networks import Networks, scaled_as
+from accord.estimators.settings import check_prior, refuse_unknown, settings_class
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods import METHODS, chosen_method, is_method
 from accord.methods.two_stage import some_classes
@@ -94,17 +94,22 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         values |= {"method": method, **chosen}
         if not isinstance(self.model, str):
             values["model"] = CUSTOM
-        return self.check_settings(named_members(values)[0])
+        return self.check_settings(named_objects(values)[0])
 
-    def member_objects(self) -> dict[str, Any]:
-        """The members of a council that were not given by name, by the names that settings call them."""
-        return named_members({"members": getattr(self, "members", None)})[1]
+    def objects(self) -> dict[str, Any]:
+        return named_objects({name: getattr(self, name, None) for name in (*OWN, "members")})[1]
+
+    def renewed(self, **changes: Any) -> Self:
+        return type(self)(**{**self.get_params(deep=False), **changes})
 
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
         settings = super().check_settings(values)
         check_model(settings.model, cls.task, "auto", CUSTOM)
-        check_model(settings.auxiliary, cls.task, "auto", what="auxiliary")
+        check_prior(settings, cls.task)
+        for name in ("auxiliary", "noise_model"):
+            if getattr(settings, name) != OWN[name]:
+                check_model(getattr(settings, name), cls.task, "auto", what=name)
         return settings
 
     # -- fitting ---------------------------------------------------------------------------------------
@@ -144,8 +149,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self._device, self.notes_ = device, {}
         self._take(source, cache)
         lesson = source.get("lesson")
-        held = np.zeros(len(self.labels_), bool)
-        if settings.valid_share > 0 and lesson is None:
+        held = source.get("divided", np.zeros(len(self.labels_), bool))
+        if settings.valid_share > 0 and lesson is None and "divided" not in source:
             held = stratified_mask(self.labels_, settings.valid_share, seed=settings.seed)
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
         values = self._on_device(source["X"], cache)
@@ -162,7 +167,11 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         build = self._networks(self._has_lone_steps(len(rows)))
         if lesson is not None:
             data = lesson.given_to(data)
-        build.check(self._auxiliary() if "auxiliary" in method.settings_of(self.task).model_fields else None)
+        read = method.settings_of(self.task).model_fields
+        build.check(
+            self._auxiliary() if "auxiliary" in read else None,
+            settings.noise_model if "noise_model" in read else "auto",
+        )
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device)) if held.any() else None
         self._eval_set = self._other(eval_set, cache)
         return Prepared(
@@ -201,6 +210,22 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         name = self.settings.model
         self.model_ = self._usual_model() if name == "auto" else name
 
+    def _divided(self, source: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
+        return {"X": source["X"], "y": source["y"], "divided": self.part_ == VALID}
+
+    def _as_prior(self, given: Any) -> nn.Module:
+        if given.shape_ != self.shape_:
+            raise DataError(
+                f"The fitted prior is for examples of shape {given.shape_}, and these are {self.shape_}; fit it on "
+                "such examples, or name its model to have it fitted here."
+            )
+        if not np.array_equal(given.classes_, self.classes_):
+            raise DataError(
+                "The fitted prior was fitted on other classes than those of these labels; fit it on these, or "
+                "name its model to have it fitted here."
+            )
+        return scaled_as(given._target, given.scaling_, self.scaling_, len(self.shape_))
+
     def _on_device(self, X: Any, cache: Cache) -> Tensor:
         """The inputs on the device; those that are one object are held once."""
 
@@ -216,6 +241,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
         own += place_of(source)
+        own += [] if source.get("divided") is None else [(source["divided"], source["divided"])]
         return [*own, *((one, np.asarray(one)) for one in further)]
 
     def _shared_by_stack(self, data: LabelData, valid: LabelData | None, clean: Any) -> dict[str, Any]:
@@ -249,7 +275,16 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         fused = settings.compile and settings.method_class.compilable
         usual = self._usual_model()
         return Networks(
-            model, self.features, shape, len(self.classes_), settings.seed, self._device, fused, alone, usual
+            model,
+            self.features,
+            shape,
+            len(self.classes_),
+            settings.seed,
+            self._device,
+            fused,
+            alone,
+            usual,
+            own=self.objects(),
         )
 
     def _data(self, values: Tensor, labels: Tensor, rows: Tensor) -> LabelData:
@@ -291,7 +326,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     def _stackable(self, settings: Any) -> bool:
         named = settings.model in ("auto", "mlp") or stack_kind(_class_of(settings.model)) is not None
-        return isinstance(self.model, str) and named and not settings.compile
+        return isinstance(self.model, str) and named and not settings.compile and not self.objects()
 
     def _room(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> int:
         from accord.estimators.fitting import room_for
@@ -306,7 +341,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         own = len(X) if source.get("clean") is not None else 0  # laid end to end
         return room_for(taken + 2 * own * example * 4, MOST[device.type], device)
 
-    def _convene(
+    def _council(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
     ) -> Convening:
         from accord.estimators.council.labels import convene
@@ -324,6 +359,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             self.history_[-1]["eval_set_together"] = {name: float(value) for name, value in found.items()}
         self.n_iter_, self.device_ = len(self.history_), str(self._device)
         self.votes_ = None
+        self.notes_ |= {} if trained.prior is None else {"prior": trained.prior.notes}
         if trained.council is not None:
             self._hear(trained.council)
         elif judge:

@@ -166,22 +166,22 @@ class _Training:
         self.architectures: dict[str, str] = {}
         self.values = self._values()
         self.setup = self.estimators[0]._join(self.prepared)
-        self.council: Any = None
+        self.first: Any = None
 
-    def begin(self, council: Any) -> None:
-        """Build the networks; ``council`` are the members that were fitted first, or why they could not be."""
-        if isinstance(council, AccordError):
-            raise council
+    def begin(self, fitted: Any) -> None:
+        """Build the networks; ``fitted`` is what was fitted first, if anything, or why it could not be."""
+        if isinstance(fitted, AccordError):
+            raise fitted
         party, first, setup = self.party, self.prepared[0], self.setup
-        self.council = council
-        if council is not None:
-            setup = {**setup, "council": council}
-            self.architectures |= council.architectures
+        self.first = fitted
+        if fitted is not None:
+            setup = {**setup, fitted.role: fitted}
+            self.architectures |= fitted.architectures
         method = self.estimators[0]._method(per_run=self.values, **setup)
         self.phases: list[Phase] = method.phases(self._build)
         identity = [party.device.type, *(json.dumps(one.settings_to_save()) for one in self.estimators)]
         identity += list(once(pair for one in self.prepared for pair in one.identity))
-        identity += [] if self.council is None else [json.dumps(self.council.architectures)]
+        identity += [] if self.first is None else self.first.identity()
         self.checkpoint = checkpoint_of(party.checkpoint, *identity)
         if self.checkpoint is not None and not self.checkpoint.optional:
             require_disk(first.bytes_needed, self.checkpoint.path, "A checkpoint of this training")
@@ -193,8 +193,9 @@ class _Training:
         return prepared
 
     def convening(self) -> Convening | None:
-        """Asks for the members that are fitted first, where the method convenes some."""
-        if not self.estimators[0].settings.method_class.convenes:
+        """Asks for what is fitted first, where the method needs something."""
+        settings = self.estimators[0].settings
+        if not settings.method_class.fits_first(settings):
             return None
         (k,), (prepared,), party = self.group, self.prepared, self.party
         return self.estimators[0]._convene(
@@ -246,7 +247,7 @@ class _Training:
             ended(k, own)
         if failed is None and self.checkpoint is not None and self.removes:
             self.checkpoint.remove()
-            if self.council is not None:
+            if self.first is not None:
                 from accord.estimators.council.members import clear_shelf
 
                 clear_shelf(self.checkpoint.path)
@@ -259,13 +260,14 @@ class _Training:
         last = {role: own(one) for phase in self.phases for role, one in phase.last.items()}
         kept |= {role: network for phase in self.phases for role, network in phase.given.items()}
         run = self.prepared[place].run
-        return Trained(run.history, kept, last, self.architectures, self.council, run)
+        first = {} if self.first is None else {self.first.role: self.first}
+        return Trained(run.history, kept, last, self.architectures, run=run, **first)
 
 
 def hear_all(
     convening: Mapping[T, Convening], where: CheckpointPath | None, cache: Cache, device: torch.device
 ) -> dict[T, Any]:
-    """Fit what several councils ask for, side by side, until each was heard; or the error that ended it."""
+    """Fit what several councils or priors ask for, side by side, until each is ready or failed."""
     from accord.estimators.council.members import fit_members
 
     heard: dict[T, Any] = {}
@@ -313,7 +315,7 @@ def stack_key(estimator: Estimator) -> str | None:
     """A key that is equal for runs which may be trained as one stack; None where they are not stacked."""
     settings = estimator.settings
     method = settings.method_class
-    if not method.stackable or not estimator._stackable(settings):
+    if not method.stackable or method.fits_first(settings) or not estimator._stackable(settings):
         return None
     differ = {*settings.may_differ, *method.may_differ} & set(type(settings).model_fields)
     if any(isinstance(getattr(settings, name), tuple) for name in differ):

@@ -165,3 +165,12 @@ def with_popularity_for_cold_users(scorer: Scorer, training: Interactions) -> Sc
         return ranked
 
     return scores
+
+
+def refuse_other_ids(own: Ids, of_log: Ids, what: str, ids: str) -> None:
+    """A fitted member or prior must know the users and items of the log, in the same order."""
+    if not own.values.equals(of_log.values):
+        raise DataError(
+            f"The fitted {what} was fitted on other {ids} than those of the log; fit it on the same log, or name "
+            "its model to have it fitted here."
+        )

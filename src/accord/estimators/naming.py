@@ -1,13 +1,17 @@
-"""Names of a council's members: of those given as objects, and of a network with settings of its own."""
+"""Names of what was given as an object in place of a name, and of a network with settings of its own."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from accord.errors import SettingError
 from accord.methods import Method
 from accord.models import settings_of
+
+OWN = {name: f"own-{name}" for name in ("prior", "auxiliary", "noise_model")}
+"""Settings that take a module or an estimator too, and what it is called there."""
 
 
 def spelled(estimator: Any) -> str:
@@ -42,11 +46,40 @@ def unspelled(text: str) -> dict[str, Any]:
     return {"model": model, "method": "normal", **settings}
 
 
-def named_members(settings: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings in which all members have names, and the objects that were given in their place."""
-    given = settings.get("members")
-    if given is None or isinstance(given, str) or not any(not isinstance(one, str) for one in given):
-        return settings, {}
-    objects = {f"own-{k}": one for k, one in enumerate(given, 1) if not isinstance(one, str)}
-    names = iter(objects)
-    return {**settings, "members": [one if isinstance(one, str) else next(names) for one in given]}, objects
+def named_objects(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings in which everything has a name, and the objects that were given, by their names."""
+    named, objects = dict(settings), {}
+    for name, word in OWN.items():
+        if not isinstance(settings.get(name), str | None):
+            named[name], objects[word] = word, settings[name]
+    members = settings.get("members")
+    if members is not None and not isinstance(members, str):
+        words = [one if isinstance(one, str) else f"own-{k}" for k, one in enumerate(members, 1)]
+        own = {word: one for word, one in zip(words, members, strict=True) if not isinstance(one, str)}
+        objects |= own
+        named |= {"members": words} if own else {}
+    return named, objects
+
+
+def with_objects(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with the objects in place of their names."""
+    given = dict(settings)
+    given |= {name: objects.get(given[name], given[name]) for name in OWN if name in given}
+    if given.get("members") is not None:
+        given["members"] = [objects.get(one, one) for one in given["members"]]
+    return given
+
+
+def is_own(architecture: str) -> bool:
+    """Whether a network is of a module that was given as an object: no run folder can build it again."""
+    return architecture.rpartition(" ")[2] in OWN.values()
+
+
+def object_of(word: str, objects: Mapping[str, Any]) -> Any:
+    """What a name stands for: an object that was given, or the name itself."""
+    if word in OWN.values() and word not in objects:
+        name = word.removeprefix("own-")
+        raise SettingError(
+            f"Setting '{name}' was given as an object, which no run folder holds; give it again, or a name."
+        )
+    return objects.get(word, word)

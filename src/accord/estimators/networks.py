@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from accord.batches.labels import Scaling
 from accord.errors import SettingError, first_line, nearest
+from accord.estimators.naming import is_own, object_of
 from accord.methods.assembly import LABEL_HEAD, LabelHead
+from accord.methods.two_stage import NOISE
 from accord.models import model_of, trait
-from accord.models.classifiers import FeatureModel, NoiseModel, WeightNet, Wrapped
+from accord.models.classifiers import FeatureModel, JoinedNoise, NoiseModel, WeightNet, Wrapped
 from accord.training import seeded
 
 
@@ -34,6 +38,8 @@ class Networks:
     """Whether some step has a single example."""
     usual: str = "mlp"
     """The model that ``auto`` means."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Modules that were given for other roles, by name."""
     _width: int | None = None
 
     def __call__(self, role: str, architecture: Any = None) -> nn.Module:
@@ -47,15 +53,31 @@ class Networks:
         return network
 
     def _fresh(self, architecture: Any) -> nn.Module:
-        if architecture == "noise-model":
+        if architecture == NOISE:
             return NoiseModel(self._feature_width(), self.classes)
+        if str(architecture).startswith(f"{NOISE} "):
+            return self._joined_noise(architecture.removeprefix(f"{NOISE} "))
         if architecture == "weight-net":
             return WeightNet()
         if architecture == LABEL_HEAD:
             return LabelHead()
         return self._classifier(self.model if architecture in (None, "custom") else architecture)
 
+    def _joined_noise(self, model: str) -> nn.Module:
+        """hφ by a model for tables, whose columns are the target's features and the one-hot class."""
+        if not trait(model, "takes_tables", True):
+            raise SettingError(
+                f"Setting 'noise_model': '{model}' is for images, and hφ reads features; take auto or mlp."
+            )
+        width = self._feature_width() + self.classes
+        tables = replace(self, shape=(width,), alone=False, usual="mlp", _width=None)
+        tables._look(model)
+        return JoinedNoise(tables._classifier(model), self.classes)
+
     def _classifier(self, model: Any) -> nn.Module:
+        features = self.features
+        if isinstance(model, str) and is_own(model):
+            model, features = object_of(model, self.own), logits_twice
         if isinstance(model, str):
             model = self.usual if model == "auto" else model
             if len(self.shape) != 3 and not trait(model, "takes_tables", True):
@@ -77,12 +99,11 @@ class Networks:
             network = model(self.shape, self.classes)
         if not isinstance(network, nn.Module):
             raise SettingError(f"A {type(network).__name__} cannot be trained: a model is a torch.nn.Module.")
-        if self.features is None and isinstance(network, FeatureModel):
+        if features is None and isinstance(network, FeatureModel):
             return network
-        return self._wrapped(network)
+        return self._wrapped(network, features)
 
-    def _wrapped(self, network: nn.Module) -> nn.Module:
-        layer = self.features
+    def _wrapped(self, network: nn.Module, layer: Any) -> nn.Module:
         if layer is None:
             linear = [name for name, part in network.named_modules() if isinstance(part, nn.Linear)]
             raise SettingError(
@@ -106,7 +127,8 @@ class Networks:
 
         A model that must learn from one example at a time is looked at in training: most norms cannot.
         """
-        name = model if isinstance(model, str) else type(model).__name__
+        given = object_of(model, self.own) if isinstance(model, str) else model
+        name = given if isinstance(given, str) else type(given).__name__
         with seeded(self.seed, "look"), torch.no_grad():
             network = self._classifier(model).train(self.alone)
             try:
@@ -122,8 +144,39 @@ class Networks:
             raise SettingError(f"The model gives {logits.shape[-1]} logits for {self.classes} classes.")
         return int(features.shape[1])
 
-    def check(self, auxiliary: str | None = None) -> None:
+    def check(self, auxiliary: str | None = None, noise: str = "auto") -> None:
         """Refuse a model that cannot serve before anything is trained."""
         self._feature_width()
         if auxiliary is not None:
             self._look(auxiliary)
+        if noise != "auto":
+            self._joined_noise(noise)
+
+
+def logits_twice(network: nn.Module, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Of a module whose features nobody reads: its logits stand for them."""
+    logits = network(inputs)
+    return logits, logits
+
+
+class Rescaled(nn.Module):
+    """A classifier that was fitted with another mean and deviation of the inputs."""
+
+    factor: Tensor
+    shift: Tensor
+
+    def __init__(self, network: nn.Module, own: Scaling, given: Scaling, dimensions: int) -> None:
+        super().__init__()
+        self.network = network
+        wide = (-1, *[1] * (dimensions - 1))  # channels come first
+        self.register_buffer("factor", (given.std / own.std).view(wide))
+        self.register_buffer("shift", ((given.mean - own.mean) / own.std).view(wide))
+
+    def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        return self.network.outputs(inputs * self.factor + self.shift)  # pyright: ignore[reportCallIssue]
+
+
+def scaled_as(network: nn.Module, own: Scaling, given: Scaling, dimensions: int) -> nn.Module:
+    """A network fitted to inputs of its own scaling, for inputs that are scaled otherwise."""
+    same = torch.equal(own.mean, given.mean) and torch.equal(own.std, given.std)
+    return network if same else Rescaled(network, own, given, dimensions)

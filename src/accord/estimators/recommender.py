@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from accord.batches.clicks import ClickFeed, RowCuts, positives
 from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import NO_NEGATIVE, Interactions
-from accord.errors import AccordError, DataError, SettingError, nearest
+from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import recommender_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
 from accord.estimators.issues import flag_share, worst_first
@@ -26,17 +26,18 @@ from accord.estimators.log_split import (
     SplitLog,
     by_popularity,
     over_pairs,
+    refuse_other_ids,
     split_log,
     whole_k,
     with_popularity_for_cold_users,
 )
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
-from accord.estimators.naming import named_members, unspelled
-from accord.estimators.settings import not_taken, refuse_solved, usual_method
+from accord.estimators.naming import OWN, named_objects, object_of, unspelled, with_objects
+from accord.estimators.settings import check_prior, not_taken, refuse_solved, usual_method
 from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK, Scorer
 from accord.methods.assembly import HEAD, CouncilHead
-from accord.models import NOISE_MODELS, ModelFactory, check_model, is_solved, model_of, recommender_factory, trait
+from accord.models import ModelFactory, check_model, is_solved, model_of, recommender_factory, trait
 from accord.models.recommenders import PairModel
 from accord.models.stack import stack_kind
 from accord.optim import MANY_ROWS
@@ -64,7 +65,7 @@ class Recommender(Estimator):
     def __init__(self, model: str | ModelFactory = "gmf", method: Any = None, **settings: Any) -> None:
         """Without a ``method`` it is deca-p, or normal for a model that is solved, such as ease."""
         self._factory = None if isinstance(model, str) else model
-        settings, self._members = named_members(settings)
+        settings, self._objects = named_objects(settings)
         method = usual_method(model, self.task) if method is None else method
         name, settings = self._named_method(method, settings)
         chosen = model if isinstance(model, str) else CUSTOM
@@ -81,14 +82,23 @@ class Recommender(Estimator):
         usual = usual_method(values.get("model", "gmf"), cls.task)
         settings = super().check_settings({"method": usual, **values})
         check_model(settings.model, cls.task, CUSTOM)
-        check_model(settings.auxiliary, cls.task, what="auxiliary")
+        check_prior(settings, cls.task)
         refuse_solved(settings, cls.task)
-        if is_solved(settings.auxiliary):
-            raise SettingError(f"The auxiliary learns by gradients, and '{settings.auxiliary}' has none; take mf.")
-        noise_model = settings.noise_model
-        if noise_model not in NOISE_MODELS:
-            raise SettingError(f"Unknown noise_model '{noise_model}': {nearest(noise_model, NOISE_MODELS)}")
+        for name in ("auxiliary", "noise_model"):
+            value = getattr(settings, name)
+            if value != OWN[name]:
+                check_model(value, cls.task, what=name)
+            if is_solved(value):
+                raise SettingError(f"The {name} learns by gradients, and '{value}' has none; take mf.")
         return settings
+
+    def objects(self) -> dict[str, Any]:
+        return self._objects
+
+    def renewed(self, **changes: Any) -> Self:
+        own = with_objects(self.changed_settings(), self._objects)
+        model = self._factory or self.settings.model
+        return type(self)(**{**own, "model": model, "method": self.settings.method, **changes})
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -150,7 +160,7 @@ class Recommender(Estimator):
 
     def _split(self, source: Mapping[str, Any], cache: Cache) -> SplitLog:
         """The log, read and divided; once for all that divide it alike."""
-        if source.get("divided") is not None:  # of a member of a council
+        if source.get("divided") is not None:  # of a member of a council, or a prior
             return source["divided"]
         log, known = source["log"], source.get("known")
         columns = {name: source.get(name) for name in ("user", "item", "time")}
@@ -160,6 +170,17 @@ class Recommender(Estimator):
         settings, valid, seen = self.settings, source.get("valid"), source.get("seen")
         drawn = (settings.seed, settings.valid_share, settings.split) if valid is None else ()
         return cache.get(("split", *drawn), [clicks, valid, seen], lambda: split_log(clicks, valid, seen, settings))
+
+    def _divided(self, source: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
+        return {"log": source["log"], "divided": self._split(source, cache)}
+
+    def _as_prior(self, given: Any) -> nn.Module:
+        for own, ids, what in (
+            (given.user_ids_, self.user_ids_, "users"),
+            (given.item_ids_, self.item_ids_, "items"),
+        ):
+            refuse_other_ids(own, ids, "prior", what)
+        return given._target
 
     def _take(self, split: SplitLog) -> None:
         self.columns_, self.user_ids_, self.item_ids_ = split.clicks.columns, split.user_ids, split.item_ids
@@ -194,7 +215,7 @@ class Recommender(Estimator):
         return id(self) if large else None
 
     def _stackable(self, settings: Any) -> bool:
-        return self._factory is None and stack_kind(type_of(settings.model)) is not None
+        return self._factory is None and not self._objects and stack_kind(type_of(settings.model)) is not None
 
     def _join(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
         if not all(one.run.data.drawn_in_an_epoch for one in prepared):
@@ -250,13 +271,15 @@ class Recommender(Estimator):
 
     def _build(self, role: str, architecture: Any, training: Interactions) -> nn.Module:
         """The network of a role, seeded for that role alone, on the device of the training clicks."""
-        chosen: Any = architecture or self._factory or self.settings.model
+        chosen: Any = (
+            object_of(architecture, self._objects) if architecture else self._factory or self.settings.model
+        )
         if chosen == HEAD:
             return CouncilHead().to(training.device)
         if chosen == CUSTOM:
             chosen = self._factory
         settings = self.settings
-        if settings.method_class.convenes and role != "target":  # a member of a council, with settings of its own
+        if isinstance(chosen, str) and role.startswith("member "):  # of a council: its settings are its own
             settings = self.check_settings(unspelled(chosen))
             chosen = settings.model
         factory = recommender_factory(
@@ -276,7 +299,7 @@ class Recommender(Estimator):
             network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
         return network
 
-    def _convene(
+    def _council(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
     ) -> Convening:
         from accord.estimators.council.clicks.convening import convene
@@ -287,6 +310,7 @@ class Recommender(Estimator):
         self.history_, self.architectures_ = trained.history, trained.architectures
         self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
         self.votes_ = None
+        self.notes_ |= {} if trained.prior is None else {"prior": trained.prior.notes}
         if trained.council is not None:
             self._hear(trained.council)
         elif judge:

@@ -22,6 +22,7 @@ import accord
 from accord.data.ids import Ids
 from accord.data.reading import Columns, read_parquet_file
 from accord.errors import AccordError, DataError, first_line
+from accord.estimators.naming import is_own
 from accord.files import behind_links, clear_dead, standing, whole_folder, write_whole
 from accord.methods import METHODS
 from accord.models import MODELS
@@ -117,6 +118,8 @@ def damage_named(run: Path, *, own_model: bool) -> Iterator[None]:
 
 def save(estimator: Estimator, path: Path, *, overwrite: bool, also: Callable[[Path], None] | None) -> None:
     """A trained estimator as a run folder, whole or not at all."""
+    built = {role: name for role, name in estimator.architectures_.items() if not is_own(name)}
+    networks = {role: network for role, network in estimator.networks_.items() if role in built}
     with new_folder(path, estimator.kind, overwrite=overwrite) as draft:
         own = estimator._save_files(draft)
         config = {
@@ -125,10 +128,10 @@ def save(estimator: Estimator, path: Path, *, overwrite: bool, also: Callable[[P
             "accord": accord.__version__,
             "torch": torch.__version__,
             "settings": estimator.settings_to_save(),
-            "networks": {role: estimator.architectures_[role] for role in estimator.networks_},
+            "networks": {role: built[role] for role in networks},
         }
         write_json(draft / CONFIG, config | own)
-        write_weights(draft / WEIGHTS, estimator.networks_)
+        write_weights(draft / WEIGHTS, networks)
         write_lines(draft / HISTORY, estimator.history_)
         write_json(draft / METRICS, estimator.metrics_)
         if also is not None:
@@ -417,5 +420,6 @@ def read_weights(path: Path, networks: dict[str, nn.Module]) -> None:
 
 
 def seconds_of_members(notes: dict[str, Any]) -> float:
-    """What the members of a council took, where there was one."""
-    return sum(row["seconds"] for row in notes.get("council", {}).get("members", []))
+    """What the members of a council took, or a prior, where there was one."""
+    rows = [*notes.get("council", {}).get("members", []), *([notes["prior"]] if "prior" in notes else [])]
+    return sum(row["seconds"] for row in rows)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from accord.errors import SettingError, nearest
+from accord.estimators.naming import OWN
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
-from accord.models import MODELS, is_solved, models_of, settings_of, space_of, trait
+from accord.models import MODELS, check_model, is_solved, models_of, settings_of, space_of, trait
 from accord.optim import Updates
 from accord.registry import OwnSettings
 from accord.training import TrainingOptions
@@ -48,6 +49,8 @@ class TaskSettings(BaseModel):
         return getattr(self, "restore", None) or self.method_class.usual_epoch
 
 
+COUNCIL = "council"
+"""The name of a prior that is a council, as of the method."""
 RATE, L2, DIMS = 3e-3, 0.06, 32
 """Learning rate, λ and length of vectors if neither the user nor the model gives any; by noisy validation."""
 SGD_RATE, ADAM_RATE = 0.1, 1e-3
@@ -261,6 +264,12 @@ def not_taken(method: str, model: str, task: str) -> str:
         f"Method '{method}' learns by gradients, and model '{model}' is solved without any: take "
         f"method={' or '.join(repr(name) for name in methods)}, or a model of {models}."
     )
+
+
+def check_prior(settings: Any, task: str) -> None:
+    """Refuse a prior that is no model of the task, nor a council or an object that was given."""
+    if settings.prior not in (None, settings.model, OWN["prior"]):
+        check_model(settings.prior, task, COUNCIL, what="prior")
 
 
 def usual_method(model: Any, task: str) -> str:

@@ -26,8 +26,9 @@ def bars_of(
 ) -> dict[str, float]:
     """What a model should beat: what needs no training, its prior, the weakest member of its council."""
     bars = dict(lowest)
-    if metric in validation.get("prior", {}):
-        bars["its prior"] = validation["prior"][metric]
+    prior: Mapping[str, Any] = validation.get("prior", notes.get("prior", {}))
+    if metric in prior:
+        bars["its prior"] = prior[metric]
     members = voiced(notes, metric)
     if members:
         bars["the weakest of its members"] = min(value for _, value in members)

@@ -150,7 +150,10 @@ class Together(nn.Module):
 
 
 class Taught(nn.Module):
-    """What a student learns from: the teacher's log-odds, computed once where all pairs fit into memory."""
+    """What a student learns from: the teacher's log-odds, computed once where all pairs fit into memory.
+
+    None is below ``lowest``.
+    """
 
     LARGEST = 1 << 28
     """Users × items of a table: 1 GiB."""
@@ -159,18 +162,20 @@ class Taught(nn.Module):
 
     table: Tensor | None
 
-    def __init__(self, teacher: nn.Module, n_users: int, n_items: int, device: torch.device) -> None:
+    def __init__(
+        self, teacher: nn.Module, n_users: int, n_items: int, device: torch.device, lowest: float = LOWEST
+    ) -> None:
         super().__init__()
-        self.teacher, self.table = teacher, None
+        self.teacher, self.table, self.lowest = teacher, None, lowest
         if n_users * n_items > self.LARGEST:
             return
         self.table = torch.empty(n_users, n_items, device=device)
         with torch.no_grad():
             for users in torch.arange(n_users, device=device).split(max(1, self.BLOCK // n_items)):
-                self.table[users] = teacher.scores(users).clamp_(min=LOWEST)  # pyright: ignore[reportCallIssue]
+                self.table[users] = teacher.scores(users).clamp_(min=lowest)  # pyright: ignore[reportCallIssue]
 
     @torch.no_grad()
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         if self.table is None:
-            return self.teacher.logits(users, items).clamp_(min=LOWEST)  # pyright: ignore[reportCallIssue]
+            return self.teacher.logits(users, items).clamp_(min=self.lowest)  # pyright: ignore[reportCallIssue]
         return self.table.view(-1)[users * self.table.shape[1] + items]

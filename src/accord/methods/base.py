@@ -181,6 +181,8 @@ class Setup:
     """Examples with trusted labels, for methods that use some."""
     council: Any = None
     """The members that were fitted first, for methods that convene some."""
+    prior: Any = None
+    """DeCA(p)'s prior, where it was fitted first."""
     keep_last: bool = False
     """Whether networks of the last epochs are wanted too, where several answer together."""
 
@@ -244,6 +246,11 @@ class Method:
         """A setting's value, or the method's default where it is None."""
         value = getattr(settings, name)
         return cls.defaults.get(name) if value is None else value
+
+    @classmethod
+    def fits_first(cls, settings: Any) -> bool:
+        """Whether other models are fitted before its phases begin."""
+        return cls.convenes
 
     @classmethod
     def fewest_examples(cls, settings: Any, count: int) -> int:

@@ -11,12 +11,13 @@ from accord.methods.terms import terms_of
 
 class ClickSettings(denoising.DenoisingSettings):
     auxiliary: str = "mf"
-    """Model of DeCA's auxiliary g."""
+    """Model of DeCA's auxiliary g; in Python also any callable (users, items) -> module."""
 
 
 class LabelSettings(two_stage.TwoStageSettings):
     auxiliary: str = "auto"
-    """Model of DeCA's auxiliary g; auto takes convnet for images and mlp for tables."""
+    """Model of DeCA's auxiliary g; auto takes convnet for images and mlp for tables; in Python also any torch
+    module, or a callable (shape, classes) -> module."""
 
 
 class DeCA(Method):

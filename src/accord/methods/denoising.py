@@ -26,7 +26,7 @@ class DenoisingSettings(MethodSettings):
     sub_tasks: SubTasks = "both"
     """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
     noise_model: str = "mf"
-    """Model of the two noise models h and h′."""
+    """Model of the two noise models h and h′; in Python also any callable (users, items) -> module."""
 
 
 class DenoisingTerms(Protocol):

@@ -18,6 +18,8 @@ Expectation = Literal["printed", "full"]
 Constant = Annotated[float, Field(ge=0)]
 IMAGE_CONSTANTS = (1.0, 10.0, 50.0, 100.0)
 SPACE: Space = {"c1": IMAGE_CONSTANTS, "c2": IMAGE_CONSTANTS}
+NOISE = "noise-model"
+"""What a run folder calls the architecture of hφ; a name follows where it is another than the paper's."""
 MANY_CLASSES, LIKELY, IN_TURN = 100, 32, 32
 """With more classes than this, the second stage sums over the likeliest ones and others in turn."""
 
@@ -35,6 +37,9 @@ class TwoStageSettings(MethodSettings):
     """The second stage as the paper prints it, without c = ỹ where ỹ is not the step's class, or in full."""
     detach_features: bool = False
     """Keep the noise model's gradient from the target."""
+    noise_model: str = "auto"
+    """Network of hφ: auto, the paper's two layers, or a model for tables, whose columns are the target's features
+    and the class; in Python also any torch module, or a callable (shape, classes) -> module."""
     noise_classes: int | None = Field(default=None, ge=2)
     """Classes an example sums over in the second stage: half its likeliest, half in turn; by default all up to 100
     classes, and 64 beyond."""
@@ -72,7 +77,8 @@ class MulticlassTerms:
         self.some = some_classes(settings, self.classes)
 
     def noise_networks(self, build: Build) -> dict[str, nn.Module]:
-        return {"noise": build("noise", "noise-model")}
+        name = self.method.setting("noise_model")
+        return {"noise": build("noise", NOISE if name == "auto" else f"{NOISE} {name}")}
 
     def stage(self, epoch: int) -> int:
         return 1 if epoch < self.stage_one_epochs else 2

@@ -34,7 +34,7 @@ class FitJob:
     def fit(self, callback: Any, checkpoint: Any) -> Any:
         self.estimator.fit(**self.source, callback=callback, checkpoint=checkpoint)
         if self.notes is not None:
-            self.estimator.notes_ = {**self.notes, "examples": len(self.estimator.labels_)}
+            self.estimator.notes_ |= {**self.notes, "examples": len(self.estimator.labels_)}
         return self.estimator
 
 

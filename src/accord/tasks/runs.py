@@ -73,7 +73,8 @@ class SavedRun(ABC):
     def write_report(self, path: Path) -> None: ...
 
     def kept_epochs(self, metric: str, words: str) -> list[str]:
-        lines = []
+        prior = self.estimator.notes_.get("prior")
+        lines = [] if prior is None else [_of_prior(prior, metric, words)]
         for phase, kept in self.estimator.metrics_["validation"].items():
             value = f", {words} {kept[metric]:.4f} on noisy validation" if metric in kept else ""
             lines.append(f"{phase}: epoch {kept['epoch']} kept{value}")
@@ -100,6 +101,11 @@ class SavedRun(ABC):
         member = better_member(value, run.notes_, run.metric)
         said = [] if member is None else [f"{member}: with serve=council all members answer together"]
         return [*([run.doubt_] if run.doubt_ else []), *said]
+
+
+def _of_prior(prior: dict[str, Any], metric: str, words: str) -> str:
+    value = f", {words} {prior[metric]:.4f} on noisy validation" if metric in prior else ""
+    return f"prior: {prior['model']}{', which came fitted' if prior.get('fitted') else ''}{value}"
 
 
 def detection_rows(measured: dict[str, Any]) -> Rows:

@@ -8,9 +8,10 @@ independent of them. The round whose members foretell the given labels best has 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -62,6 +63,12 @@ class Heard:
     quality: np.ndarray
     noise_matrix: np.ndarray
     votes: dict[str, np.ndarray]
+
+    role: ClassVar[str] = "council"
+
+    def identity(self) -> list[Any]:
+        """Words by which a checkpoint knows it."""
+        return [json.dumps(self.architectures)]
 
     @property
     def teacher(self) -> nn.Module:
@@ -135,7 +142,7 @@ class _Session:
         if asked is None:
             more = OF_TABLES if self.looks == "tables" and settings.serve == "student" else ()
             asked = (self.clf.model_, *more)
-        objects = clf.member_objects()
+        objects = clf.objects()
         kinds = [self._kind(number, objects.get(name, name)) for number, name in enumerate(asked)]
         if settings.serve == "council" and any(kind.plain or kind.name not in MODELS for kind in kinds):
             bad = next(kind.name for kind in kinds if kind.plain or kind.name not in MODELS)

@@ -1,4 +1,4 @@
-"""Members of a council: estimators that are fitted first, each kept in a file as soon as it is ready."""
+"""Members of a council, and a prior: estimators that are fitted first, each kept in a file once it is ready."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from accord.errors import AccordError, InterruptedRunError
+from accord.errors import AccordError, DataError, InterruptedRunError
 from accord.estimators.base import CUSTOM, Cache, Estimator
 from accord.estimators.fitting import fit_together
 from accord.training import Callback, CheckpointPath, Checkpoints, Progress
-from accord.training.checkpoints import Checkpoint, State, checkpoint_of, fill
+from accord.training.checkpoints import Checkpoint, State, checkpoint_of
 
 FOLDER = ".members"
 
@@ -85,12 +85,14 @@ class Asked:
     """Members that were fitted earlier."""
     of: int | None = None
     """All that the council will ask for; by default these."""
+    what: str = "member"
+    """What each is, in words."""
 
     def told(self, member: Member, number: int) -> Callback | None:
         """The progress of a member as the council's: one phase for each, and one for the student."""
         if self.callback is None:
             return None
-        return _as_member(self.callback, member, self.before + number, self.of or len(self.members))
+        return _as_part(self.callback, member, self.before + number, self.of or len(self.members), self.what)
 
 
 def fit_members(each: Sequence[Asked], where: CheckpointPath | None, cache: Cache, device: Any) -> None:
@@ -143,15 +145,17 @@ def _put(shelf: Shelf, member: Member, identity: Sequence[Any]) -> None:
     """Keep what a member has learnt."""
     rec: Estimator = member.estimator
     tensors = {f"{r}/{n}": t for r, one in rec.networks_.items() for n, t in one.state_dict().items()}
-    shelf.put(identity, {"history": rec.history_, "architectures": rec.architectures_}, tensors)
+    architectures = {role: rec.architectures_[role] for role in rec.networks_}
+    shelf.put(identity, {"history": rec.history_, "architectures": architectures}, tensors)
 
 
-def _as_member(callback: Callback, member: Member, number: int, of: int) -> Callback:
+def _as_part(callback: Callback, member: Member, number: int, of: int, what: str) -> Callback:
     """The progress of a member as the council's: one phase for each, and one for the student."""
 
     def told(now: Progress) -> None:
         part = "" if member.fold is None else f", fold {member.fold + 1}"
-        words = f"member {number + 1} of {of}: {member.kind}{part}"
+        one = f"{what} {number + 1} of {of}" if of > 1 or what == "member" else what
+        words = f"{one}: {member.kind}{part}"
         callback(replace(now, phase=words, phase_number=number + 1, phases=of + 1))
 
     return told
@@ -177,7 +181,10 @@ def _taken_from(shelf: Shelf, member: Member, cache: Cache, device: Any) -> bool
     rec.history_, rec.architectures_ = state.metadata["history"], state.metadata["architectures"]
     rec.networks_ = {role: prepared.build(role, name) for role, name in rec.architectures_.items()}
     for role, network in rec.networks_.items():
-        fill(network.state_dict(), state.under(role))
+        try:
+            network.load_state_dict(state.under(role))  # a head takes as many members as it finds
+        except RuntimeError as error:
+            raise DataError("The checkpoint does not fit this run; remove it to begin anew.") from error
         network.requires_grad_(False).eval()
     return True
 

@@ -4,7 +4,7 @@ from accord.models.classifiers.backbone import SMALLEST, Backbone, FeatureModel,
 from accord.models.classifiers.convnet import ConvNet
 from accord.models.classifiers.inception import Inception
 from accord.models.classifiers.mlp import MLP
-from accord.models.classifiers.noise_model import NoiseModel
+from accord.models.classifiers.noise_model import JoinedNoise, NoiseModel
 from accord.models.classifiers.resnet import ResNet32
 from accord.models.classifiers.weight_net import WeightNet
 
@@ -16,6 +16,7 @@ __all__ = [
     "FeatureModel",
     "FeatureReader",
     "Inception",
+    "JoinedNoise",
     "NoiseModel",
     "ResNet32",
     "WeightNet",

@@ -17,6 +17,38 @@ BLOCK = 1 << 24
 """Numbers in memory at a time while the rows of many classes are computed (64 MiB)."""
 
 
+class JoinedNoise(nn.Module):
+    """hφ by any classifier of tables: it reads the features joined with the one-hot class."""
+
+    one_hot: Tensor
+
+    def __init__(self, network: nn.Module, classes: int) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("one_hot", torch.eye(classes), persistent=False)
+
+    def _log(self, features: Tensor, classes: Tensor) -> Tensor:
+        """log hφ(x, c), a row for each example, of one class or of a class for each."""
+        joined = torch.cat([features, self.one_hot[classes].expand(len(features), -1)], 1)
+        return F.log_softmax(self.network.outputs(joined)[1], 1)  # pyright: ignore[reportCallIssue]
+
+    def forward(self, features: Tensor, k: Tensor) -> Tensor:
+        """log hφ(x, k), a row for each example."""
+        return self._log(features, k.view(1))
+
+    @torch.no_grad()
+    def costs(self, features: Tensor, labels: Tensor, classes: Tensor | None = None) -> Tensor:
+        """As of `NoiseModel`, a class at a time."""
+        each = torch.arange(len(self.one_hot), device=labels.device)[:, None] if classes is None else classes.t()
+        return torch.cat([-self._log(features, c).gather(1, labels[:, None]) for c in each], 1)
+
+    @torch.no_grad()
+    def rows(self, features: Tensor) -> Tensor:
+        """hφ(x, c) for every class c: (examples, true class, observed label)."""
+        each = torch.arange(len(self.one_hot), device=features.device)[:, None]
+        return torch.stack([self._log(features, c).exp() for c in each], 1)
+
+
 class NoiseModel(nn.Module):
     """hφ; its hidden width is the width of the features."""
 

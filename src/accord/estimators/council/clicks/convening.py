@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -40,6 +41,12 @@ class Convened:
     threshold: float
     votes: dict[str, np.ndarray]
     """Of every click: members that believe it (``votes``), those asked (``voters``), and ``agreement``."""
+
+    role: ClassVar[str] = "council"
+
+    def identity(self) -> list[Any]:
+        """Words by which a checkpoint knows it."""
+        return [json.dumps(self.architectures)]
 
     def taught(self) -> Taught:
         return Taught(self.teacher, *self.sizes, self.device)

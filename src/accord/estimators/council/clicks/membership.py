@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from accord.errors import DataError, SettingError
+from accord.errors import SettingError
 from accord.estimators.council.members import Member
-from accord.estimators.log_split import SEEN, TRAIN, SplitLog
+from accord.estimators.log_split import SEEN, TRAIN, SplitLog, refuse_other_ids
 from accord.estimators.recommender import Recommender
 from accord.models import is_solved
 
@@ -48,10 +48,12 @@ def members_of(
     whole = {"log": source["log"], "divided": split}
     made: list[Member] = []
     for number, name in enumerate(settings.members):
-        given = rec._members.get(name, name)
+        given = rec.objects().get(name, name)
         kind = _kind(given, number)
         if isinstance(given, Recommender) and hasattr(given, "networks_"):
-            made.append(Member(kind, _same_ids(given, split), whole, fitted=True))
+            refuse_other_ids(given.user_ids_, split.user_ids, "member", "users")
+            refuse_other_ids(given.item_ids_, split.item_ids, "member", "items")
+            made.append(Member(kind, given, whole, fitted=True))
             continue
         own: dict[str, Any] = {"method": "normal"}
         model: Any = given
@@ -86,17 +88,3 @@ def _kind(given: Any, number: int) -> str:
             "function (users, items) -> module, or a Recommender."
         )
     return getattr(given, "__name__", f"own {number + 1}")
-
-
-def _same_ids(given: Recommender, split: SplitLog) -> Recommender:
-    """A fitted member must know the users and items of the log, in the same order."""
-    for own, ids, what in (
-        (given.user_ids_, split.user_ids, "users"),
-        (given.item_ids_, split.item_ids, "items"),
-    ):
-        if not own.values.equals(ids.values):
-            raise DataError(
-                f"A fitted member was fitted on other {what} than those of the log; fit it on the same log, or "
-                "name its model to have it fitted here."
-            )
-    return given
