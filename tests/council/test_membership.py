@@ -264,7 +264,7 @@ def test_a_member_fitted_elsewhere_is_refused(made: Simulation, what: str) -> No
     column = what[:-1]
     other = {**log, column: [f"no {one}" for one in log[column]]}
     ready = Recommender(model="mf", method="normal", epochs=1).fit(other)
-    words = f"^A fitted member was fitted on other {what} than those of the log; fit it on the same log, or"
+    words = f"^The fitted member was fitted on other {what} than those of the log; fit it on the same log, or"
     with pytest.raises(DataError, match=words):
         council(members=["mf", ready]).fit(log)
 
