@@ -19,7 +19,7 @@ MODELS = ("gmf", "neumf", "cdae", "lightgcn")
 SOLVED = ("ease", "ials", "rp3beta", "itemknn")
 SLOW = ("lightgcn", "ials", "cdae")
 """Kinds that are fitted side by side, before their council is convened."""
-CAUTIONS, CLICKED = (0.0, 1.0, 2.0, 8.0), (0.0, 1.0)
+CAUTIONS, CLICKED = (0.0, 1.0, 2.0, 8.0), (0.0, 1.0, 4.0)
 """Tried on the simulator, besides the default ones."""
 N = 9
 """Members of one kind that a council of one kind has: as many as the default council."""
@@ -113,7 +113,7 @@ def _simulator(asked: Asked) -> Iterator[Job]:
         for caution in CAUTIONS:
             yield _council("simulator", seed, f"caution {caution:g}", settings={"caution": caution}, students={})
         for clicked in CLICKED:
-            yield _council("simulator", seed, f"clicked {clicked:g}", clicked=clicked, students={})
+            yield _council("simulator", seed, f"clicked {clicked:g}", settings={"clicked": clicked}, students={})
 
 
 def _noise(asked: Asked) -> Iterator[Job]:
@@ -122,7 +122,7 @@ def _noise(asked: Asked) -> Iterator[Job]:
         yield from (_plain(log, seed, method) for method in ("normal", "deca-p", "popularity"))
         yield _council(log, seed, "folds 0", settings={"folds": 0})
         for clicked in CLICKED:
-            yield _council(log, seed, f"clicked {clicked:g}", clicked=clicked, students={})
+            yield _council(log, seed, f"clicked {clicked:g}", settings={"clicked": clicked}, students={})
 
 
 def _ablation(asked: Asked) -> Iterator[Job]:
@@ -188,6 +188,16 @@ def _student_search(asked: Asked, data: str, model: str) -> Iterator[Job]:
     yield from _searches(data, f"{model} student trials", {"model": model, "method": "council"}, found, each, base)
 
 
+def _students(asked: Asked) -> Iterator[Job]:
+    for data, seed in product(asked.only, _seeds(asked, 5)):
+        yield from _base(data, seed)
+        given = {"log": data, "seed": seed, "settings": {}, "students": {model: {} for model in MODELS}}
+        yield Job(f"{data} {seed} students", "council", given, (f"{data} {seed} council default",), seconds=150)
+        for model, method in product(MODELS, ("normal", "ensemble")):
+            found = searched_before(data, model, method)
+            yield _plain(data, seed, method, model, f"tuned {model} {method}", **found)
+
+
 def _searches(
     data: str, name: str, fixed: dict[str, Any], found: list[dict[str, Any]], each: int, after: tuple[str, ...]
 ) -> Iterator[Job]:
@@ -202,5 +212,6 @@ PARTS = {
     "ablation": _ablation,
     "cost": _cost,
     "recommend": _recommend,
+    "students": _students,
     "clean": _clean,
 }

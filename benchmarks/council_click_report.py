@@ -54,13 +54,13 @@ class Tables:
         }
         words = [f"{name.removeprefix('council ')}: {_mean(own, 2)}" for name, own in used.items() if own]
         print(f"\nThe caution that noisy validation left: {'; '.join(words)}." if words else "")
-        rows = _judges() | {f"council, CLICKED {c:g}": f"council clicked {c:g}" for c in CLICKED}
+        rows = _judges() | {f"council, clicked {c:g}": f"council clicked {c:g}" for c in CLICKED}
         self._found("Simulator: finding noisy clicks", "simulator", "noise", rows)
         self._by_kind("simulator", "noise", rows)
 
     def noise(self) -> None:
         rows = _judges() | {"council, no folds": "council folds 0"}
-        rows |= {f"council, CLICKED {c:g}": f"council clicked {c:g}" for c in CLICKED}
+        rows |= {f"council, clicked {c:g}": f"council clicked {c:g}" for c in CLICKED}
         words = "MovieLens-100K: finding"
         self._found(f"{words} 30 % random clicks that were added", "random", "random", rows)
         self._found(f"{words} disliked clicks (rating ≤ 2 against ≥ 4)", "movielens", "disliked", rows)
@@ -94,6 +94,7 @@ class Tables:
             rows: dict[str, tuple[str, Value]] = {"popularity": ("popularity", _served)}
             for model in MODELS:
                 rows |= {f"{model} {m}": (f"tuned {model} {m}", _served) for m in ("normal", "ensemble")}
+                rows[f"{model} council's student, default settings"] = "students", _student(model)
                 rows[f"{model} council's student"] = f"tuned {model} student", _student(model)
             rows |= {model: (f"tuned {model}", _served) for model in SOLVED}
             rows["council"] = "council default", _served

@@ -10,7 +10,6 @@ import numpy as np
 
 from accord.estimators import Recommender, fit_together
 from accord.estimators.base import Cache, Convening, Prepared
-from accord.estimators.council.clicks import judging
 from accord.experiments.machine import machine
 from accord.training import Checkpoints
 from council_click_jobs import Asked
@@ -54,8 +53,6 @@ def train(log: Log, given: Mapping[str, Any], cells: Cells) -> Cell:
 
 def council(log: Log, given: Mapping[str, Any], cells: Cells) -> Cell:
     """A council that serves itself, and students of it; members are kept for other councils of this machine."""
-    if "clicked" in given:
-        judging.CLICKED = given["clicked"]
     shelf = Checkpoints(cells.work / "members")
     common = {**given["common"], "method": "council", **given["settings"]}
     started = time.perf_counter()

@@ -10,6 +10,7 @@ Parts:
 - `ablation`: MovieLens-100K, other members, folds, prices of disagreement and caution;
 - `cost`: seconds, each training with nothing beside it;
 - `recommend`: the fair protocol, every row tuned by noisy validation;
+- `students`: of it, students with default settings beside the tuned normal rows and ensembles;
 - `clean`: MovieLens-100K, liked clicks alone;
 - `report`: tables of all cells that are there, and OUT/results.json.
 

@@ -26,13 +26,13 @@ def task_of(made: Spoken) -> RankingTask:
 
 
 def together(made: Spoken, choice: Choice, caution: float) -> Together:
-    word = judged(made.voices, made.folds)
+    word = judged(made.voices, made.folds, 0.5)
     return Together([m.network for m in made.voices.full], head_of(made.voices, choice, word, caution))
 
 
 def test_the_head_weighs_members_and_adds_the_log_chance_of_meaning_it(spoken: Callable[..., Spoken]) -> None:
     made = spoken(kinds=("a", "b"), seeds=2)
-    word = judged(made.voices, [])
+    word = judged(made.voices, [], 0.5)
     assert word.meant is not None
     users = torch.arange(20)
     with torch.no_grad():

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.estimators.council.clicks import judging
-from accord.estimators.council.clicks.judging import CLICKED, judged, matched_non_clicks, votes
+from accord.estimators.council.clicks.judging import judged, matched_non_clicks, votes
 from accord.estimators.log_split import TRAIN
 
 Spoken = Any
@@ -85,7 +85,7 @@ def test_clicks_are_judged_by_those_who_never_saw_them(spoken: Callable[..., Spo
     if lost is not None:
         made.voices.ready.remove(made.members[lost + 1])
         del made.tables[lost + 1]
-    word = judged(made.voices, made.folds)
+    word = judged(made.voices, made.folds, 0.5)
     fold_of = {int(row): k for k, rows in enumerate(made.folds) for row in rows}
     clicks = made.split.clicks
     for kind in ("a", "b"):
@@ -105,7 +105,7 @@ def test_clicks_are_judged_by_those_who_never_saw_them(spoken: Callable[..., Spo
 
 def test_without_folds_every_member_has_a_vote(spoken: Callable[..., Spoken]) -> None:
     made = spoken(kinds=("a", "b"), seeds=2)
-    word = judged(made.voices, [])
+    word = judged(made.voices, [], 0.5)
     assert {kind: len(each) for kind, each in word.said.items()} == {"a": 2, "b": 2}
     assert (votes(word.said, word.of_others)["voters"] == 4).all()
     clicks = made.split.clicks
@@ -113,9 +113,12 @@ def test_without_folds_every_member_has_a_vote(spoken: Callable[..., Spoken]) ->
     assert second == pytest.approx(made.tables[1][clicks.users, clicks.items], abs=1e-5)
 
 
-def test_quality_is_the_mixtures_chance_and_a_part_of_that_of_a_click(spoken: Callable[..., Spoken]) -> None:
+@pytest.mark.parametrize("part", [0.0, 0.5, 4.0])
+def test_quality_is_the_mixtures_chance_and_a_part_of_that_of_a_click(
+    part: float, spoken: Callable[..., Spoken]
+) -> None:
     made = spoken(kinds=("a", "b"))
-    word = judged(made.voices, [])
+    word = judged(made.voices, [], part)
     assert word.meant is not None
     assert word.noise_share is not None
     clicks, sure = made.split.clicks, list(word.weights.values())
@@ -130,7 +133,7 @@ def test_quality_is_the_mixtures_chance_and_a_part_of_that_of_a_click(spoken: Ca
         slope, noise = float(slopes[item]), sigmoid(float(doubts[item]))
         g = math.exp(slope * own) / np.exp(slope * fits).mean()
         chance = (1 - noise) * g / ((1 - noise) * g + noise)
-        wanted.append(math.log(chance / (1 - chance)) + CLICKED * weighed[user, item])
+        wanted.append(math.log(chance / (1 - chance)) + part * weighed[user, item])
     apart = word.clicks[::7] - np.array(wanted)
     assert apart == pytest.approx(np.full(len(apart), apart.mean()), abs=1e-3)  # but for one shift of all
     learnt = word.quality()[made.split.part == TRAIN]
@@ -144,9 +147,9 @@ def test_few_unseen_clicks_teach_nothing_of_what_is_meant(
 ) -> None:
     made = spoken(kinds=("a",))
     monkeypatch.setattr(judging, "LEAST", len(made.held))
-    assert judged(made.voices, []).meant is not None
+    assert judged(made.voices, [], 0.5).meant is not None
     monkeypatch.setattr(judging, "LEAST", len(made.held) + 1)
-    assert judged(made.voices, []).meant is None
+    assert judged(made.voices, [], 0.5).meant is None
 
 
 @settings(max_examples=60, deadline=None)

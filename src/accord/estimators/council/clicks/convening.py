@@ -80,7 +80,7 @@ def convene(
         member.network.to(data.device)
     with torch.no_grad():
         voices = Voices(data, split, ready, settings.seed)
-        word = judged(voices, folds)
+        word = judged(voices, folds, settings.clicked)
         choice = chosen(voices, prepared.run.valid, settings.kappa)
         teacher = Together([m.network for m in voices.full], head_of(voices, choice, word, settings.caution))
         temper(teacher, prepared.run.valid, settings.seed)

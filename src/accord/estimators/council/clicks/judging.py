@@ -19,8 +19,6 @@ from accord.training import stream
 
 NON_CLICKS = 100_000
 """Non-clicks that are judged."""
-CLICKED = 0.5
-"""How much the log-odds of a click count beside those of having been meant, in a click's quality."""
 LEAST = 500
 """Fewest unseen clicks from which it is learnt what is meant."""
 Said = dict[str, list[np.ndarray]]
@@ -54,8 +52,11 @@ class Judged:
         return float(_sigmoid(self.others).mean(dtype=np.float64))
 
 
-def judged(voices: Voices, folds: Sequence[np.ndarray]) -> Judged:
-    """Weights by how well members tell clicks that they never saw from non-clicks, and what then is meant."""
+def judged(voices: Voices, folds: Sequence[np.ndarray], clicked: float) -> Judged:
+    """Weights by how well members tell clicks that they never saw from non-clicks, and what then is meant.
+
+    In the quality the log-odds of a click count ``clicked`` times beside those of having been meant.
+    """
     clicks, seed, part = voices.split.clicks, voices.seed, voices.split.part
     own = clicks.users.astype(np.int64), clicks.items.astype(np.int64)
     drawn = voices.data.sample_pairs(NON_CLICKS, stream(voices.device, seed, "non-clicks"))
@@ -83,12 +84,12 @@ def judged(voices: Voices, folds: Sequence[np.ndarray]) -> Judged:
     fit = torch.from_numpy(made.clicks[asked]) - mean[own[1][asked]]
     other = torch.from_numpy(near @ mass + offset) - mean[matched[1]]
     made.meant = fit_meant(fit, other, popularity[own[1][asked]], popularity[matched[1]])
-    _take_what_is_meant(made, made.meant, voices, mean, (own[1], items), learnt)
+    _take_what_is_meant(made, made.meant, voices, mean, (own[1], items), learnt, clicked)
     return made
 
 
 def _take_what_is_meant(
-    made: Judged, meant: Meant, voices: Voices, mean: Tensor, items: Pairs, learnt: np.ndarray
+    made: Judged, meant: Meant, voices: Voices, mean: Tensor, items: Pairs, learnt: np.ndarray, clicked: float
 ) -> None:
     """Judge clicks and non-clicks, of these ``items``, by log P(meant) and a part of the log-odds of a click."""
     slope, doubt = (one.float() for one in meant.of_items(voices.data.popularity.cpu()))
@@ -101,8 +102,8 @@ def _take_what_is_meant(
 
     of_clicks, of_far = odds(made.clicks, items[0]), odds(made.others, items[1])
     made.noise_share = float(1 - _sigmoid(of_clicks[learnt]).mean(dtype=np.float64))
-    made.clicks = of_clicks + CLICKED * made.clicks
-    made.others = of_far + CLICKED * made.others
+    made.clicks = of_clicks + clicked * made.clicks
+    made.others = of_far + clicked * made.others
     shift = _shift(made.clicks[learnt], 1 - made.noise_share)
     made.clicks, made.others = made.clicks + shift, made.others + shift
 
