@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 LARGEST = 128
 """Pixels a side that a picture keeps."""
+FEW_GREYS = 32
+"""Images whose brightest number is no larger are not in bytes: they go to 1, or to 16."""
 
 
 def thumbnails(clf: Classifier) -> list[dict[str, Any]]:
@@ -30,12 +32,12 @@ def thumbnails(clf: Classifier) -> list[dict[str, Any]]:
 
 
 def picture(pixels: np.ndarray) -> str:
-    """An image (height, width, channels) as a PNG in a data address; numbers beyond a byte are stretched to it."""
+    """An image (height, width, channels) as a PNG in a data address; other numbers than bytes are stretched to them."""
     from PIL import Image
 
     values = np.asarray(pixels, float)
     low, high = values.min(), values.max()
-    if low < 0 or high > 255 or high <= 1:
+    if low < 0 or high > 255 or high <= FEW_GREYS:
         values = (values - low) / ((high - low) or 1) * 255
     array = values.round().astype(np.uint8)
     image = Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
