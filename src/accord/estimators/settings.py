@@ -105,7 +105,7 @@ class ClickSettings(TaskSettings):
 
     def training_options(self, n_users: int, capture: bool = False) -> TrainingOptions:
         rate, l2 = trait(self.model, "usual_rate", RATE), trait(self.model, "usual_l2", L2)
-        l2 *= self.method_class.usual_l2_share
+        rate, l2 = rate * self.method_class.usual_rate_factor, l2 * self.method_class.usual_l2_share
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,

@@ -217,6 +217,8 @@ class Method:
     """Whether it takes models that are solved, such as EASE: its phases then need no loss of them."""
     convenes: ClassVar[bool] = False
     """Whether other models are fitted first, and judge the labels (`accord.estimators.council`)."""
+    usual_rate_factor: ClassVar[float] = 1.0
+    """How many times a recommender's usual learning rate it takes where none is given."""
     usual_l2_share: ClassVar[float] = 1.0
     """The share of a model's usual L2 term that it takes where none is given."""
     usual_epoch: ClassVar[Literal["best", "last"]] = "best"
