@@ -1,12 +1,14 @@
 """A council on digits and on small tables with wrong labels, against plain training and against cleanlab.
 
     python benchmarks/council_tables.py [--seeds 10] [--data digits wine …] [--kind uniform] [--out FILE.json]
+        [--ablation]
 
 Digits have 40 % noise, the tables of scikit-learn 30 %. cleanlab has the same models as the council has members:
 their out-of-fold probabilities (five folds, the mean over models) find the errors; what is left trains the same
 network again (`cleanlab`), or all of the models, which answer by their mean (`cleanlab, all`). A part of each class
 is the test set, the same for all seeds; its labels are clean and decide nothing. Prints accuracies, how well errors
-are found, and differences with intervals over seeds and examples.
+are found, and differences with intervals over seeds and examples. With --ablation other councils take the place
+of the other methods; `digit-images` are the digits as images, for a small convolutional network.
 """
 
 from __future__ import annotations
@@ -32,7 +34,31 @@ TABLES = {
     "breast-cancer": (datasets.load_breast_cancer, 0.3),
     "wine": (datasets.load_wine, 0.3),
     "iris": (datasets.load_iris, 0.3),
+    "digit-images": (datasets.load_digits, 0.4),
 }
+ABLATION: dict[str, dict[str, Any]] = {
+    "no later round": {"member_rounds": 0},
+    "1 later round": {"member_rounds": 1},
+    "2 later rounds": {"member_rounds": 2},
+    "3 later rounds": {"member_rounds": 3},
+    "2 folds": {"folds": 2},
+    "3 folds": {"folds": 3},
+    "5 folds": {"folds": 5},
+    "10 folds": {"folds": 10},
+    "2 seeds of each": {"member_seeds": 2},
+    "the network alone": {"members": ("auto",)},
+    "the network alone, 4 seeds": {"members": ("auto",), "member_seeds": 4},
+    "with boosting": {"members": ("auto", "forest", "logistic", "neighbours", "boosting")},
+    "without the network": {"members": ("forest", "logistic", "neighbours")},
+    "no mixup": {"mixup": 0.0},
+    "mixup 0.3": {"mixup": 0.3},
+    "mixup 1": {"mixup": 1.0},
+    "trust 0": {"trust": 0.0},
+    "trust 1": {"trust": 1.0},
+    "the student's best epoch by noisy validation": {"restore": "best"},
+    "crops, flips, colours, cut-outs": {"augment": "crop-flip"},
+}
+"""Of tables; those without an effect on a kind of data are left out there."""
 PLAIN_MEMBERS = ("forest", "logistic", "neighbours")
 Answer = tuple[np.ndarray, np.ndarray]
 """The classes of the test examples, and the quality of every label."""
@@ -40,24 +66,31 @@ Answer = tuple[np.ndarray, np.ndarray]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--data", nargs="+", default=list(TABLES)[:4], choices=list(TABLES))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--kind", default="uniform")
     parser.add_argument("--set", nargs="*", default=[], dest="words", help="settings of the council, name=value")
+    parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     own = {name: json.loads(value) for name, _, value in (word.partition("=") for word in asked.words)}
     found: dict[str, Any] = {}
     for name in asked.data:
-        found[name] = of_table(name, asked.seeds, asked.kind, own)
+        found[name] = of_table(name, asked.seeds, asked.kind, own, ABLATION if asked.ablation else None)
         if asked.out is not None:
             asked.out.write_text(json.dumps(found))
 
 
-def of_table(name: str, seeds: int, kind: str, own: dict[str, Any]) -> dict[str, Any]:
+def of_table(
+    name: str, seeds: int, kind: str, own: dict[str, Any], others: dict[str, dict[str, Any]] | None
+) -> dict[str, Any]:
     read, rate = TABLES[name]
-    inputs, truth = read(return_X_y=True)
-    inputs = inputs.astype(np.float32)
+    data: Any = read()
+    inputs, truth = np.asarray(data.data, np.float32), np.asarray(data.target)
+    if name == "digit-images":
+        inputs = inputs.reshape(-1, 8, 8)
+    if others is not None:
+        others = {what: own | one for what, one in others.items() if not is_usual(one, inputs.ndim == 3)}
     train, test = train_test_split(np.arange(len(truth)), test_size=0.3, stratify=truth, random_state=0)
     right: dict[str, list[np.ndarray]] = {}
     finding: dict[str, list[float]] = {}
@@ -65,7 +98,7 @@ def of_table(name: str, seeds: int, kind: str, own: dict[str, Any]) -> dict[str,
     for seed in range(seeds):
         noisy = add_noise(truth[train], int(truth.max()) + 1, rate, kind=kind, seed=seed, inputs=inputs[train])
         wrong = noisy.labels != truth[train]
-        for method, answer in answers(inputs[train], noisy.labels, inputs[test], seed, own).items():
+        for method, answer in answers(inputs[train], noisy.labels, inputs[test], seed, own, others).items():
             classes, quality, took = answer
             right.setdefault(method, []).append(classes == truth[test])
             finding.setdefault(method, []).append(float(detection_metrics(quality, wrong, "label")["roc_auc"]))
@@ -93,10 +126,31 @@ def of_table(name: str, seeds: int, kind: str, own: dict[str, Any]) -> dict[str,
     return {"accuracy": accuracies, "roc_auc": finding, "seconds": seconds}
 
 
+def is_usual(settings: dict[str, Any], of_images: bool) -> bool:
+    """Whether a council of the ablation is the default one, or has members that are not for such data."""
+    usual = {"member_rounds": 2, "folds": 3, "mixup": 0.3} if of_images else {"member_rounds": 1, "folds": 5}
+    usual |= {} if of_images else {"mixup": 0.0, "augment": "crop-flip"}
+    kinds = settings.get("members", ("auto",))
+    if of_images and ("member_seeds" not in settings or len(kinds) > 1) and "members" in settings:
+        return True
+    return all(usual.get(name) == value for name, value in settings.items())
+
+
 def answers(
-    inputs: np.ndarray, labels: np.ndarray, test: np.ndarray, seed: int, own: dict[str, Any]
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    test: np.ndarray,
+    seed: int,
+    own: dict[str, Any],
+    others: dict[str, dict[str, Any]] | None,
 ) -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
     found = {}
+    if others is not None:
+        for what, settings in {"council": own, **others}.items():
+            started = time.perf_counter()
+            answer = by_accord(inputs, labels, test, seed, method="council", **settings)
+            found[what] = (*answer, time.perf_counter() - started)
+        return found
     for method, answer in (
         ("council", lambda: by_accord(inputs, labels, test, seed, method="council", **own)),
         ("normal", lambda: by_accord(inputs, labels, test, seed, method="normal")),
