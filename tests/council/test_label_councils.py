@@ -316,4 +316,8 @@ def test_images_are_mixed_and_strongly_augmented_in_later_rounds(monkeypatch: py
     assert clf.notes_["council"]["folds"] == 3
     seen.clear()
     Classifier(**{**settings, "mixup": 0.0, "folds": None, "member_rounds": 0}).fit(X, y)
-    assert seen == [(40, 0.0, False, True)] * 3  # three folds by default; labels as they are, without mixup
+    assert seen == [(48, 0.0, False, True)] * 5  # five folds by default; labels as they are, without mixup
+    seen.clear()
+    monkeypatch.setattr(council, "MANY_IMAGES", 60)
+    Classifier(**{**settings, "folds": None, "member_rounds": 0}).fit(X, y)
+    assert seen == [(40, 0.3, False, False)] * 3

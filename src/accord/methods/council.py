@@ -53,8 +53,8 @@ class LabelCouncilSettings(MethodSettings):
     member_seeds: int = Field(default=1, ge=1, le=64)
     """Council: members of each kind for each fold."""
     folds: int | None = Field(default=None, ge=2, le=100)
-    """Council: parts of the examples, each judged by members that never saw its labels; by default 3 for images and
-    5 for tables."""
+    """Council: parts of the examples, each judged by members that never saw its labels; by default 5, and 3
+    from 20,000 images on."""
     member_rounds: int | None = Field(default=None, ge=0, le=10)
     """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
     member_epochs: int | None = Field(default=None, ge=1)
@@ -65,7 +65,7 @@ class LabelCouncilSettings(MethodSettings):
     """Council: how far given labels count by Bayes' rule in what is learnt; by default by what explains them."""
     mixup: float | None = Field(default=None, ge=0, le=1)
     """Council: how strongly examples are mixed in pairs in the first round, and a quarter of it later and for
-    the student; by default 0.3 for images and 0 for tables."""
+    the student; by default 1 for images, 0.3 from 20,000 images on, and 0 for tables."""
 
 
 class Council(Method):

@@ -32,15 +32,17 @@ from accord.training import Callback, CheckpointPath, Progress
 if TYPE_CHECKING:
     from accord.estimators.classifier import Classifier
 
-FOLDS = {"images": 3, "tables": 5}
+MANY_IMAGES = 20_000
+"""From so many images on, fewer folds do."""
+FOLDS = {"many images": 3, "images": 5, "tables": 5}
 OF_TABLES = ("forest", "logistic", "neighbours")
 """Members that tables have by default, besides the model that is trained."""
-ROUNDS = {"images": 2, "tables": 1}
+ROUNDS = {"many images": 2, "images": 2, "tables": 1}
 """Rounds on what the members say, by default."""
 SEEDS_APART = 1009
 EPOCHS = 0.5
 """Epochs of a member in every round, as a share of the student's."""
-MIXUP = {"images": 0.3, "tables": 0.0}
+MIXUP = {"many images": 0.3, "images": 1.0, "tables": 0.0}
 LATER_MIXUP = 0.25
 """Share of the first round's mixup in later rounds and for the student."""
 INHERITED = (
@@ -122,7 +124,8 @@ class _Session:
         self.device: torch.device = prepared.run.data.device
         self.learnt = np.flatnonzero(clf.part_ == 0)
         self.held = np.flatnonzero(clf.part_ != 0)
-        self.looks = "images" if len(clf.shape_) == 3 else "tables"
+        images = "many images" if len(self.labels) >= MANY_IMAGES else "images"
+        self.looks = images if len(clf.shape_) == 3 else "tables"
         settings = self.settings
         self.rounds = ROUNDS[self.looks] if settings.member_rounds is None else settings.member_rounds
         self.mixup = MIXUP[self.looks] if settings.mixup is None else settings.mixup
