@@ -222,16 +222,20 @@ VARIED = [{"learning_rate": 0.01}, {"learning_rate": 0.01, "c1": 1.0}, {"learnin
 
 
 def _recommenders(model: str, method: str, **settings: Any) -> list[Recommender]:
-    shared = QUICK | {"epochs": 10, "patience": 2, "updates": "dense", **settings}
-    return [Recommender(**{**shared, "model": model, "method": method, **own}) for own in VARIED]
+    shared: dict[str, Any] = QUICK | {"epochs": 10, "patience": 2, "updates": "dense", **settings}
+    shared |= {"model": model, "method": method}
+    return [Recommender(**(shared | own)) for own in VARIED]
 
 
 def _classifiers(method: str) -> tuple[list[Classifier], list[dict[str, Any]]]:
-    varied = [{"learning_rate": 0.1}, {"learning_rate": 0.1, "c1": 10.0}, {"learning_rate": 0.02}, {"seed": 4}]
-    made = [
-        Classifier(**{**LABELS, "model": "mlp", "method": method, "epochs": 8, "patience": 2, **own})
-        for own in varied
+    varied: list[dict[str, Any]] = [
+        {"learning_rate": 0.1},
+        {"learning_rate": 0.1, "c1": 10.0},
+        {"learning_rate": 0.02},
+        {"seed": 4},
     ]
+    shared: dict[str, Any] = {**LABELS, "model": "mlp", "method": method, "epochs": 8, "patience": 2}
+    made = [Classifier(**(shared | own)) for own in varied]
     clean: dict[str, Any] = {"clean": digits().clean} if method == "mw-net" else {}
     return made, [digits().source(**clean)] * len(made)
 
@@ -297,8 +301,9 @@ def _declare_resumed() -> None:
     def add(name: str, make: Callable[[], Any], source: Callable[[], dict[str, Any]], phases: int) -> None:
         RUNS[f"resumed-{name}"] = lambda: iter([(f"resumed-{name}", _resumed(make, source, phases))])
 
-    add("gmf-deca-p", lambda: Recommender(**{**QUICK, "epochs": 4}), log, 2)
-    rows = QUICK | {"epochs": 4, "updates": "rows", "method": "deca"}
+    quick: dict[str, Any] = QUICK | {"epochs": 4}
+    add("gmf-deca-p", lambda: Recommender(**quick), log, 2)
+    rows: dict[str, Any] = QUICK | {"epochs": 4, "updates": "rows", "method": "deca"}
     add("gmf-deca-rows", lambda: Recommender(**rows), log, 1)
     add("mlp-deca-p", lambda: Classifier(model="mlp", **LABELS), lambda: digits().source(), 2)
     own = {**LABELS, "method": "normal", "optimiser": "adam"}

@@ -1,20 +1,22 @@
-"""Writes the pages that are made from the code and from results: docs/settings.md and docs/results/overview.md.
+"""Writes what is made from the code and from results: docs/settings.md, docs/results/overview.md, typed keywords.
 
-Tests compare the pages with what they are made from.
+Tests compare them with what they are made from.
 """
 
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
-from accord.estimators.settings import OF_TASK, settings_class
+from accord.estimators.settings import OF_TASK, annotation_of, fields_of, settings_class
 from accord.methods import METHODS, MethodSettings, methods_of
 from accord.models import MODELS, models_of, settings_of
 from accord.reproduction.overview import write_overview
 
 PAGE = Path(__file__).with_name("settings.md")
+KEYWORDS = PAGE.parent.parent / "src" / "accord" / "estimators" / "keywords.py"
 INTRODUCTION = """\
 # Settings
 
@@ -82,6 +84,28 @@ def settings_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+KEYWORDS_HEAD = '''"""Keywords of the estimators, for type checkers; docs/build.py writes them from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+'''
+
+
+def keywords_module() -> str:
+    """Typed dictionaries of all settings, by which pyright knows `epochs` and refuses `epoch`."""
+    lines = [KEYWORDS_HEAD.rstrip()]
+    for task, name in {"clicks": "RecommenderKeywords", "labels": "ClassifierKeywords"}.items():
+        lines += ["", "", f"class {name}(TypedDict, total=False):"]
+        for setting, field in fields_of(task).items():
+            if setting in ("model", "method"):
+                continue  # parameters of their own
+            text = "\n    ".join(textwrap.wrap(" ".join((field.description or "").split()), 108))
+            lines += [f"    {setting}: {annotation_of(setting, field)}", f'    """{text}"""']
+    return "\n".join(lines) + "\n"
+
+
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Called for each page of the site: the cells of studies are in the repository, not in the site."""
     if not page.file.src_uri.startswith("results/"):
@@ -91,4 +115,5 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(settings_page(), encoding="utf-8")
+    KEYWORDS.write_text(keywords_module(), encoding="utf-8")
     write_overview(PAGE.with_name("results"))

@@ -13,7 +13,7 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "files", "memory", "registry"),
+    ("errors", "files", "memory", "progress", "registry"),
     ("kernels",),
     ("objectives",),
     ("models", "data"),

@@ -320,11 +320,11 @@ def test_demo_runs_whole(accord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_log_file_gets_lines_of_progress(accord, sim: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("accord.cli.ui.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("accord.progress.LINE_SECONDS", 0.0)
     code, _, err = accord("fit", sim / "log.parquet", "--out", tmp_path / "run", *FAST)
     assert code == 0
     assert "denoising (2/2)  epoch 1/2  ndcg@20 0." in err
-    monkeypatch.setattr("accord.cli.ui.LINE_SECONDS", 30.0)
+    monkeypatch.setattr("accord.progress.LINE_SECONDS", 30.0)
     assert "epoch 1/2" not in accord("fit", sim / "log.parquet", "--out", tmp_path / "other", *FAST)[2]
 
 

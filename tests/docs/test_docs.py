@@ -71,11 +71,15 @@ def test_accord_lines_run(page: Path, workplace: Path, monkeypatch: pytest.Monke
                 assert exit_code() == 0, line
 
 
-def test_settings_page_is_made_from_the_code() -> None:
+@pytest.mark.parametrize(
+    ("made_by", "file"),
+    [("settings_page", "docs/settings.md"), ("keywords_module", "src/accord/estimators/keywords.py")],
+)
+def test_what_is_made_from_the_settings_is_up_to_date(made_by: str, file: str) -> None:
     scope: dict[str, object] = {"__file__": str(ROOT / "docs" / "build.py"), "__name__": "build"}
     exec((ROOT / "docs" / "build.py").read_text(encoding="utf-8"), scope)
-    page = scope["settings_page"]()  # pyright: ignore[reportCallIssue]
-    assert (ROOT / "docs" / "settings.md").read_text(encoding="utf-8") == page, "run `make docs`"
+    made = scope[made_by]()  # pyright: ignore[reportCallIssue]
+    assert (ROOT / file).read_text(encoding="utf-8") == made, "run `make docs`"
 
 
 def test_the_overview_of_results_is_made_from_their_cells(tmp_path: Path) -> None:

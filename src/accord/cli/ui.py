@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from accord.training import Callback, Progress
+from accord.progress import Bars, Trainings, bars_on
+
+__all__ = ["Bars", "Trainings", "bar", "busy", "err", "out", "say", "table"]
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
-LINE_SECONDS = 30.0
-"""Between two lines of progress where there is no terminal to draw bars on, such as in a log file."""
 
 
 def say(message: str) -> None:
@@ -28,52 +23,10 @@ def say(message: str) -> None:
     err.print(message, markup=False)
 
 
-class Bars(Bar):
-    """Progress bars; where they cannot be drawn, a line now and then says the same."""
-
-    _last = 0.0
-
-    def start(self) -> None:
-        self._last = time.monotonic()
-        super().start()
-
-    def update(self, task_id: Any, **changes: Any) -> None:
-        super().update(task_id, **changes)
-        self.tell()
-
-    def tell(self) -> None:
-        """Say where it all stands, if it is time to."""
-        if self.console.is_terminal or time.monotonic() - self._last < LINE_SECONDS:
-            return
-        going = [f"{t.description}  {t.fields['note']}".strip() for t in self.tasks if t.visible and not t.finished]
-        if going:
-            self._last = time.monotonic()
-            self.console.print(f"{time.strftime('%H:%M:%S')}  {'; '.join(going)}", markup=False, soft_wrap=True)
-
-
-NARROW = 120
-"""Columns of a screen on which bars are short."""
-
-
 @contextmanager
 def bar() -> Iterator[Bars]:
-    """Bars whose words are cut on a narrow screen, so that the bar and the time left stay."""
-
-    def words(ratio: int) -> Column:
-        return Column(ratio=ratio, no_wrap=True, overflow="ellipsis")
-
-    whole = Column(no_wrap=True, min_width=4)
-    with Bars(
-        TextColumn("{task.description}", table_column=words(2)),
-        BarColumn(8 if err.width < NARROW else 40),
-        TextColumn("{task.fields[note]}", table_column=words(3)),
-        TimeElapsedColumn(table_column=whole),
-        TextColumn("left", table_column=whole),
-        TimeRemainingColumn(elapsed_when_finished=False, table_column=whole),
-        expand=True,
-        console=err,
-        transient=True,
-    ) as progress:
+    """Progress bars on standard error."""
+    with bars_on(err) as progress:
         yield progress
 
 
@@ -82,74 +35,6 @@ def busy(words: str) -> Iterator[None]:
     """A sign of life while something without steps runs."""
     with err.status(words):
         yield
-
-
-class Trainings:
-    """A bar for each phase of training, of one run or of many at once: epochs, the best metric, and the time left.
-
-    Of many it says how many still run: runs that have ended no longer report.
-    """
-
-    def __init__(self, progress: Bars) -> None:
-        self.progress = progress
-        self._tasks: dict[str, TaskID] = {}
-        self._group = object()
-        self._runs = self._going = 0
-        self._heard: set[int] = set()
-        self._best: float | None = None
-
-    @property
-    def expects_more(self) -> bool:
-        """Whether runs are about to begin together: some are known, and none has reported yet."""
-        return bool(self._tasks) and not self._heard and self._shown()
-
-    def callback(self, label: str = "", first: str = "starting") -> Callback:
-        """The callback of a run that is about to begin; those asked for before any reports run together."""
-        if not self.expects_more:
-            self._begin(f"{label}{first}")
-        run, group = self._runs, self._group
-        self._runs = self._going = run + 1
-
-        def callback(now: Progress) -> None:
-            if group is not self._group or not self._shown():
-                return self.progress.tell()  # the bars were taken away: others have begun
-            if run in self._heard:  # all that still run have reported
-                self._going = len(self._heard)
-                self._heard.clear()
-            self._heard.add(run)
-            if now.best is not None:
-                self._best = now.best if self._best is None else max(self._best, now.best)
-            if len(self._heard) == 1:
-                self._show(label, now)
-
-        return callback
-
-    def _begin(self, words: str) -> None:
-        for task in self._tasks.values():
-            if task in self.progress.task_ids:
-                self.progress.remove_task(task)
-        self._tasks = {"": self.progress.add_task(words, total=None, note="")}
-        self._group, self._runs, self._best = object(), 0, None
-        self._heard.clear()
-
-    def _shown(self) -> bool:
-        return all(task in self.progress.task_ids for task in self._tasks.values())
-
-    def _show(self, label: str, now: Progress) -> None:
-        if now.phase not in self._tasks:
-            for task in self._tasks.values():
-                self.progress.update(task, visible=False)
-            self._tasks[now.phase] = self.progress.add_task("", total=now.epochs, note="")
-            self._best = now.best
-        words = f"{label}{now.phase}" + (f" ({now.phase_number}/{now.phases})" if now.phases > 1 else "")
-        note = f"epoch {now.epoch}/{now.epochs}"
-        if self._runs > 1:
-            note += f"  {self._going} of {self._runs} runs at work"
-        if self._best is not None:
-            value = "" if self._runs > 1 or now.value is None else f" {now.value:.4f}"
-            note += f"  {now.metric}{value} best {self._best:.4f}"
-        done = now.epoch - 1 + now.fraction
-        self.progress.update(self._tasks[now.phase], description=words, completed=done, note=note)
 
 
 def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from accord.errors import AccordError, SettingError
-from accord.estimators.settings import make_settings, own_settings, signature_of
+from accord.estimators.settings import SETTINGS_TITLE, make_settings, own_settings, parameters_of, signature_of
 from accord.estimators.trust import bars_of, doubt
 from accord.methods import METHODS, Method, Setup, chosen_method
 from accord.models import MODELS
@@ -119,8 +119,11 @@ class Estimator:
 
     @classmethod
     def refresh_signature(cls) -> None:
-        """List every setting; called again whenever a method or a model is registered."""
+        """List every setting, for `help` and editors; again whenever a method or a model is registered."""
         cls.__init__.__signature__ = signature_of(cls.task, cls._own_parameters)  # pyright: ignore
+        own = [parameter.name for parameter in cls._own_parameters]
+        text = inspect.cleandoc(cls.__doc__ or "").partition(SETTINGS_TITLE)[0].rstrip()
+        cls.__doc__ = f"{text}\n\n{parameters_of(cls.task, own)}\n"
 
     # -- settings ----------------------------------------------------------------------------------------
 
@@ -202,13 +205,15 @@ class Estimator:
     def _as_prior(self, given: Any) -> nn.Module:
         """The network of a fitted prior, for the data of this one; refused where it is of others."""
 
-    def _fit(self, source: Mapping[str, Any], callback: Any, checkpoint: Any) -> Self:
+    def _fit(self, source: Mapping[str, Any], callback: Any, checkpoint: Any, verbose: bool | None) -> Self:
         """Fit alone; if that fails or is stopped, the estimator stays as it was before."""
         from accord.estimators.fitting import fit_together
+        from accord.progress import shown
 
         before = dict(vars(self))
         try:
-            fit_together([self], source, callbacks=[callback], checkpoint=checkpoint)
+            with shown(False if callback is not None else verbose) as bars:
+                fit_together([self], source, callbacks=[callback or bars], checkpoint=checkpoint)
         except BaseException:
             vars(self).clear()
             vars(self).update(before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from accord.estimators.examples import (
     refused,
 )
 from accord.estimators.issues import flag_share, worst_first
+from accord.estimators.keywords import ClassifierKeywords
 from accord.estimators.label_issues import judge as judge_labels
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
@@ -65,8 +66,15 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     task = "labels"
     metric, metric_words, what = "accuracy", "accuracy", "labels"
 
-    def __init__(self, model: Any = "auto", method: Any = "deca-p", features: Any = None, **settings: Any) -> None:
+    def __init__(
+        self,
+        model: Any = "auto",
+        method: Any = "deca-p",
+        features: Any = None,
+        **given: Unpack[ClassifierKeywords],
+    ) -> None:
         # scikit-learn's way: keep what was given, check it when fit is called.
+        settings: dict[str, Any] = {**given}
         if is_method(method):
             method, settings = self._named_method(method, settings)
         self.model, self.method, self.features = model, method, features
@@ -124,6 +132,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         names: Any = None,
         callback: Callback | None = None,
         checkpoint: CheckpointPath | None = None,
+        verbose: bool | None = None,
     ) -> Self:
         """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
 
@@ -131,10 +140,11 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         with trusted labels for mw-net; ``eval_set`` ones whose accuracy is written into the history and decides
         nothing. ``names`` are the examples' own, such as files. ``callback`` receives the progress.
         ``checkpoint`` is a file in which the training is saved from time to time. If it exists, the training is
-        resumed from it; when all is done, it is removed.
+        resumed from it; when all is done, it is removed. Progress is shown on a terminal and in a notebook;
+        ``verbose`` True shows it anywhere, False nowhere.
         """
         source = {"X": X, "y": y, "clean": clean, "eval_set": eval_set, "names": names}
-        return self._fit(source, callback, checkpoint)
+        return self._fit(source, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
         settings, clean, eval_set = self.settings, source.get("clean"), source.get("eval_set")
@@ -536,7 +546,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         def make(settings: dict[str, Any]) -> Self:
             own = model if settings["model"] == CUSTOM else settings["model"]
             lists = {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
-            return cls(features=features, **{**settings, **lists, "model": own})
+            values: dict[str, Any] = {**settings, **lists, "model": own}
+            return cls(features=features, **values)
 
         return run_folder.load(Path(path), cls.kind, model is not None, make)
 

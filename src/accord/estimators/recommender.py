@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import recommender_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
 from accord.estimators.issues import flag_share, worst_first
+from accord.estimators.keywords import RecommenderKeywords
 from accord.estimators.limits import require_memory
 from accord.estimators.log_split import (
     SEEN,
@@ -62,10 +63,12 @@ class Recommender(Estimator):
     task = "clicks"
     metric, metric_words, what = "ndcg@20", "NDCG@20", "clicks"
 
-    def __init__(self, model: str | ModelFactory = "gmf", method: Any = None, **settings: Any) -> None:
+    def __init__(
+        self, model: str | ModelFactory = "gmf", method: Any = None, **given: Unpack[RecommenderKeywords]
+    ) -> None:
         """Without a ``method`` it is deca-p, or normal for a model that is solved, such as ease."""
         self._factory = None if isinstance(model, str) else model
-        settings, self._objects = named_objects(settings)
+        settings, self._objects = named_objects(given)
         method = usual_method(model, self.task) if method is None else method
         name, settings = self._named_method(method, settings)
         chosen = model if isinstance(model, str) else CUSTOM
@@ -95,10 +98,24 @@ class Recommender(Estimator):
     def objects(self) -> dict[str, Any]:
         return self._objects
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every setting by its name, as scikit-learn's estimators give them."""
+        settings = {name: getattr(self.settings, name) for name in type(self.settings).model_fields}
+        return with_objects(settings, self._objects) | {"model": self._factory or self.settings.model}
+
+    def set_params(self, **changes: Any) -> Self:
+        """Change settings; what was fitted stays as it is until the next fit."""
+        made = self.renewed(**changes)
+        self._factory, self._objects, self._settings = made._factory, made._objects, made._settings
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        return self.renewed()
+
     def renewed(self, **changes: Any) -> Self:
         own = with_objects(self.changed_settings(), self._objects)
-        model = self._factory or self.settings.model
-        return type(self)(**{**own, "model": model, "method": self.settings.method, **changes})
+        own |= {"model": self._factory or self.settings.model, "method": self.settings.method, **changes}
+        return type(self)(**own)
 
     # -- fitting ---------------------------------------------------------------------------------------
 
@@ -115,6 +132,7 @@ class Recommender(Estimator):
         eval_set: Any = None,
         callback: Callback | None = None,
         checkpoint: CheckpointPath | None = None,
+        verbose: bool | None = None,
     ) -> Self:
         """Train on a log: a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix.
 
@@ -122,10 +140,11 @@ class Recommender(Estimator):
         Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never recommended.
         ``eval_set`` holds pairs whose metrics are written into the history and decide nothing. ``callback``
         receives the progress. ``checkpoint`` is a file in which the training is saved now and then. If it exists,
-        the training is resumed from it; when all is done, it is removed.
+        the training is resumed from it; when all is done, it is removed. Progress is shown on a terminal and in a
+        notebook; ``verbose`` True shows it anywhere, False nowhere.
         """
         source = {"log": log, "user": user, "item": item, "time": time, "valid": valid, "known": known}
-        return self._fit({**source, "seen": seen, "eval_set": eval_set}, callback, checkpoint)
+        return self._fit({**source, "seen": seen, "eval_set": eval_set}, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
         split = self._split(source, cache)
@@ -503,7 +522,8 @@ class Recommender(Estimator):
 
         def make(settings: dict[str, Any]) -> Self:
             own = model if settings["model"] == CUSTOM and model is not None else settings["model"]
-            return cls(**{**settings, "model": own})
+            values: dict[str, Any] = {**settings, "model": own}
+            return cls(**values)
 
         return run_folder.load(Path(path), cls.kind, model is not None, make)
 

@@ -32,7 +32,10 @@ def thumbnails(clf: Classifier) -> list[dict[str, Any]]:
 
 
 def picture(pixels: np.ndarray) -> str:
-    """An image (height, width, channels) as a PNG in a data address; other numbers than bytes are stretched to them."""
+    """An image (height, width, channels) as a PNG in a data address.
+
+    Other numbers than bytes are stretched to them.
+    """
     from PIL import Image
 
     values = np.asarray(pixels, float)

@@ -62,7 +62,8 @@ def members_of(
             own = {k: v for k, v in given.changed_settings().items() if k not in (*SHARED, "model", "seed")}
 
         def one(seed: int, model: Any = model, own: dict[str, Any] = own) -> Recommender:
-            return Recommender(**{**common, **own, "model": model, "seed": seed})
+            values: dict[str, Any] = {**common, **own, "model": model, "seed": seed}
+            return Recommender(**values)
 
         seeds = 1 if is_solved(model) else settings.member_seeds
         first = settings.seed * SEEDS_APART

@@ -1,0 +1,182 @@
+"""Keywords of the estimators, for type checkers; docs/build.py writes them from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+
+class RecommenderKeywords(TypedDict, total=False):
+    epochs: int
+    """The largest number of epochs in a phase."""
+    batch_size: int
+    """Clicks in a step; the same number of non-clicks is drawn."""
+    seed: int
+    """One number from which every random stream is derived."""
+    device: str
+    """Where to train: cpu, cuda, or auto, which takes a GPU if there is one."""
+    dims: int | None
+    """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
+    item_bias: bool
+    """Give every item an offset of its own (the paper's models have none)."""
+    init_std: float
+    """Standard deviation of fresh vectors (the paper's program has 0.01)."""
+    patience: int
+    """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
+    restore: Literal["best", "last"] | None
+    """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
+    council's student, which learns the council's word and not the clicks)."""
+    learning_rate: float | None
+    """Adam's step size; by default 0.003, and 0.01 for lightgcn; three times that for a council's student."""
+    l2: float | None
+    """The paper's λ, divided by the number of users before use; by default 0.06, and 0.001 for lightgcn; a tenth
+    of that for a council's student."""
+    updates: Literal["auto", "dense", "rows"]
+    """Adam's updates: dense (the paper's), by the rows a batch touched, or by rows for large tables alone."""
+    split: Literal["auto", "time", "random"]
+    """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
+    valid_share: float
+    """Share of the log held out for choosing the epoch."""
+    valid_users: int
+    """At most this many users are ranked in validation."""
+    cold_users: Literal["popularity", "model"]
+    """How users without a training click are ranked: by item popularity, or by the model's untrained vectors."""
+    neighbours: int
+    """RP3β, itemknn: how many neighbours of each item are kept."""
+    shrink: float
+    """itemknn: added to the denominator of the cosine, against neighbours with few clicks in common."""
+    rp3_alpha: float
+    """RP3β: the power of a step's probability; below 1, users and items with many clicks count more."""
+    rp3_beta: float
+    """RP3β: the power of an item's clicks by which its weights are divided; 0 leaves popular items as they are."""
+    ials_alpha: float
+    """iALS: the weight of a pair that was not clicked; that of a click is one more."""
+    ials_l2: float
+    """iALS: λ, the squared vectors' penalty; each row's is multiplied by its clicks and its weighted non-clicks."""
+    ease_l2: float
+    """EASE: λ, the squared weights' penalty; clicks are few and noisy where it should be large."""
+    members: Sequence[Any] | str | None
+    """Council: its kinds of members, by name; in Python also factories, estimators and fitted estimators."""
+    member_seeds: int
+    """Council: members of each kind that see all clicks; of a model that is solved, one."""
+    folds: int | None
+    """Council: parts of the clicks, each judged by members that never saw it; by default 5, and 0 (members judge
+    what they have seen) where there are more than two million clicks."""
+    serve: Literal["student", "council"]
+    """Council: what recommends: one student, or all members together."""
+    kappa: float | None
+    """Council: the price of disagreement, mean − κ · deviation; by default chosen by noisy validation."""
+    caution: float
+    """Council: how much log P(meant) counts in what recommends; 0 ranks by what is likely to be clicked."""
+    clicked: float
+    """Council: how much the log-odds of a click count beside those of having been meant, in a click's quality. 0
+    finds clicks that follow the crowd or a push; 4 and more find slips and dislikes better."""
+    given: float
+    """Council: share of the clicks as given in what the student learns; the rest is the council's word."""
+    c0: float | None
+    """How sure a click is a true like (the paper searches 1 to 1000); by default 10 for deca, 1 for deca-p."""
+    c1: float | None
+    """How sure a sampled non-click is a true dislike (the paper searches 1 to 1000); by default 10."""
+    alpha: float
+    """Weight of KL(g‖f) in DeCA and of KL(f‖f′) in DeCA(p), against the other direction."""
+    sub_tasks: Literal["both", "dp", "dn", "joint"]
+    """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
+    noise_model: Any
+    """Model of the two noise models h and h′; in Python also any callable (users, items) -> module."""
+    prior: Any
+    """Model of DeCA(p)'s prior f′, by name, or council; by default the target's own. In Python also a recommender,
+    fitted or not, a council among them, or any callable (users, items) -> module."""
+    auxiliary: Any
+    """Model of DeCA's auxiliary g; in Python also any callable (users, items) -> module."""
+    beta: float
+    """R-CE: how strongly believed examples count more."""
+    drop_rate: float
+    """T-CE: the share of clicks left out in the end (the paper searches 0.05, 0.1, 0.2)."""
+    ramp_epochs: int
+    """T-CE: epochs until that share is reached."""
+
+
+class ClassifierKeywords(TypedDict, total=False):
+    epochs: int
+    """Epochs in a phase."""
+    batch_size: int
+    """Examples in a step."""
+    seed: int
+    """One number from which every random stream is derived."""
+    device: str
+    """Where to train: cpu, cuda, or auto, which takes a GPU if there is one."""
+    patience: int
+    """Epochs without better validation accuracy before a phase stops; 0 trains all epochs."""
+    restore: Literal["best", "last"] | None
+    """Which epoch's weights to keep: the best by noisy validation accuracy (the default), or the last (the default
+    for a council's student, since what it learns has hardly any noise)."""
+    optimiser: Literal["sgd", "adam"]
+    """SGD with momentum 0.9, or Adam."""
+    learning_rate: float | None
+    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam."""
+    schedule: Literal["cosine", "constant"]
+    """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
+    weight_decay: float
+    """L2 term of the target."""
+    clip: float | None
+    """SGD: gradients are clipped to this length; a very confident prior can cause huge ones."""
+    augment: Literal["none", "crop", "crop-flip"]
+    """Random crops out of the padded image, and mirror images."""
+    valid_share: float
+    """Share of the examples held out, with their noisy labels, for choosing the epoch."""
+    precision: Literal["auto", "float32", "bfloat16"]
+    """What networks compute in; auto takes bfloat16 on a GPU, unless MPS gives the process a share of it."""
+    capture: bool
+    """On a GPU, capture a step once and replay it."""
+    compile: bool
+    """On a GPU, fuse the network's kernels with torch.compile: seconds once, then faster epochs. Not for mw-net."""
+    members: Sequence[Any] | str | None
+    """Council: its kinds of members: models, or forest, logistic, neighbours and boosting of scikit-learn; in
+    Python also classifiers, torch modules and any scikit-learn classifier with predict_proba. By default the
+    model itself, and with it forest, logistic and neighbours for tables."""
+    member_seeds: int
+    """Council: members of each kind for each fold."""
+    folds: int | None
+    """Council: parts of the examples, each judged by members that never saw its labels; by default 5, and 3 from
+    20,000 images on."""
+    member_rounds: int | None
+    """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
+    member_epochs: int | None
+    """Council: epochs of a member in every round; by default half of the student's."""
+    serve: Literal["student", "council"]
+    """Council: what classifies: one student, or all members of the last round together."""
+    trust: float | None
+    """Council: how far given labels count by Bayes' rule in what is learnt; by default by what explains them."""
+    mixup: float | None
+    """Council: how strongly examples are mixed in pairs in the first round, and a quarter of it later and for the
+    student; by default 1 for images, 0.3 from 20,000 images on, and 0 for tables."""
+    c1: float | tuple[float, ...]
+    """How sure label k is where the class of the step is k; one number, or one for each class."""
+    c2: float | tuple[float, ...]
+    """How sure the other labels are; one number, or one for each class."""
+    alpha: float
+    """Weight of KL(f‖f′) in DeCA(p) and of KL(g‖f) in DeCA, against the other direction."""
+    stage_one_epochs: int | None
+    """T1, the epochs of the first stage; by default half of all."""
+    expectation: Literal["printed", "full"]
+    """The second stage as the paper prints it, without c = ỹ where ỹ is not the step's class, or in full."""
+    detach_features: bool
+    """Keep the noise model's gradient from the target."""
+    noise_model: Any
+    """Network of hφ: auto, the paper's two layers, or a model for tables, whose columns are the target's features
+    and the class; in Python also any torch module, or a callable (shape, classes) -> module."""
+    noise_classes: int | None
+    """Classes an example sums over in the second stage: half its likeliest, half in turn; by default all up to 100
+    classes, and 64 beyond."""
+    prior: Any
+    """Model of DeCA(p)'s prior f′, by name, or council; by default the target's own. In Python also a classifier,
+    fitted or not, a council among them, or any torch module or callable (shape, classes) -> module."""
+    auxiliary: Any
+    """Model of DeCA's auxiliary g; auto takes convnet for images and mlp for tables; in Python also any torch
+    module, or a callable (shape, classes) -> module."""
+    keep_share: float
+    """ITLM: the share of examples kept from the second round on."""
+    rounds: int
+    """ITLM: rounds that the epochs are divided into."""
+    weight_rate: float
+    """MW-Net: the step size of its weight network (the published one by default)."""
