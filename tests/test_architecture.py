@@ -13,13 +13,14 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "files", "memory", "progress", "registry"),
+    ("errors", "files", "memory", "registry"),
     ("kernels",),
     ("objectives",),
     ("models", "data"),
     ("batches", "optim"),
     ("methods",),
     ("training", "evaluation"),
+    ("progress",),
     ("estimators",),
     ("report",),
     ("tasks",),

@@ -28,8 +28,8 @@ class CouncilSettings(MethodSettings):
     member_seeds: int = Field(default=2, ge=1, le=64)
     """Council: members of each kind that see all clicks; of a model that is solved, one."""
     folds: int | None = Field(default=None, ge=0, le=100)
-    """Council: parts of the clicks, each judged by members that never saw it; by default 5, and 0 (members judge
-    what they have seen) where there are more than two million clicks."""
+    """Council: parts of the clicks, each judged by members that never saw it; by default 5 (fewer for
+    less than 20 clicks), and 0 (members judge what they have seen) where there are more than two million clicks."""
     serve: Literal["student", "council"] = "student"
     """Council: what recommends: one student, or all members together."""
     kappa: float | None = Field(default=None, ge=0, le=10)
@@ -53,8 +53,8 @@ class LabelCouncilSettings(MethodSettings):
     member_seeds: int = Field(default=1, ge=1, le=64)
     """Council: members of each kind for each fold."""
     folds: int | None = Field(default=None, ge=2, le=100)
-    """Council: parts of the examples, each judged by members that never saw its labels; by default 5, and 3
-    from 20,000 images on."""
+    """Council: parts of the examples, each judged by members that never saw its labels; by default 5 (fewer
+    for less than 10 examples), and 3 from 20,000 images on."""
     member_rounds: int | None = Field(default=None, ge=0, le=10)
     """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
     member_epochs: int | None = Field(default=None, ge=1)

@@ -173,11 +173,10 @@ class _Session:
 
     def _folds(self) -> list[np.ndarray]:
         """Training rows cut at random into parts in which every class has its share."""
-        folds, rows = self.settings.folds or FOLDS[self.looks], self.learnt
-        if len(rows) < 2 * folds:
-            raise DataError(
-                f"{len(rows)} training examples are too few for {folds} folds; give folds=2 or more data."
-            )
+        rows = self.learnt
+        folds = self.settings.folds or max(2, min(FOLDS[self.looks], len(rows) // 2))
+        if len(rows) < folds:
+            raise DataError(f"{len(rows)} training examples are too few for {folds} folds; give more of them.")
         rng = np.random.default_rng([self.settings.seed, 0xF01D])
         order = rng.permutation(rows)
         order = order[np.argsort(self.labels[order], kind="stable")]

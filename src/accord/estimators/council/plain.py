@@ -72,13 +72,17 @@ class PlainMember:
 
     def said(self, inputs: np.ndarray, targets: np.ndarray, rows: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Fit to rows of the inputs and their targets (rows, classes): the probabilities of those asked."""
-        classes = targets.shape[1]
+        classes, learnt = targets.shape[1], targets.argmax(1)
+        if (learnt == learnt[0]).all():  # one class alone: most classifiers refuse to learn it
+            return np.tile(targets.mean(0, dtype=np.float32), (len(asked), 1))
+        if self.named and "n_neighbors" in self.model.get_params():
+            self.model.set_params(n_neighbors=min(self.model.n_neighbors, len(rows)))
         try:
             if has_fit_parameter(self.model, "sample_weight"):
                 at, labels = np.nonzero(targets >= LEAST)
                 self.model.fit(inputs[rows[at]], labels, sample_weight=targets[at, labels].astype(np.float64))
             else:
-                self.model.fit(inputs[rows], targets.argmax(1))
+                self.model.fit(inputs[rows], learnt)
             known = self.model.classes_
             spoken = np.asarray(self.model.predict_proba(inputs[asked]), np.float32)
         except (ValueError, TypeError, AttributeError) as error:

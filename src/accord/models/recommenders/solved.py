@@ -21,6 +21,8 @@ ROUNDS = 50
 """Most rounds of Newton's method; some ten are enough."""
 RIDGE = 1e-4
 """A small pull of the scale towards zero, so that it is finite where affinities separate clicks from others."""
+CONSTANT = 1e-12
+"""Affinities that differ by less than this share of them are all the same."""
 PAIRS_AT_ONCE = 1 << 16
 """Pairs whose affinities are computed at a time when a model is brought to log-odds."""
 
@@ -109,7 +111,9 @@ def logistic_fit(clicks: Tensor, others: Tensor) -> tuple[float, float, float]:
     the clicks plus the mean of the others. Newton's method, on affinities of mean 0 and deviation 1."""
     x = torch.cat([clicks, others])
     y = torch.cat([torch.ones_like(clicks), torch.zeros_like(others)])
-    mean, spread = x.mean(), x.std(correction=0).clamp(min=1e-30)
+    mean, spread = x.mean(), x.std(correction=0)
+    if float(spread) <= CONSTANT * float(x.abs().max()):  # all the same: nothing says how large a difference is
+        spread = torch.ones_like(spread)
     features = torch.stack([(x - mean) / spread, torch.ones_like(x)], 1)
     ridge = RIDGE * len(x) * torch.diag(features.new_tensor([1.0, 0.0]))
     theta = features.new_zeros(2)

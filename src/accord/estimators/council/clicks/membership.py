@@ -17,6 +17,8 @@ from accord.models import is_solved
 
 FOLDS, MOST_CLICKS = 5, 2_000_000
 """Folds by default, and the largest log that is cross-fitted without being asked to."""
+FEWEST = 4
+"""Clicks of a fold."""
 SEEDS_APART = 1009
 """Between the first seeds of the members of councils of neighbouring seeds."""
 SHARED = ("device", "split", "valid_share", "valid_users", "cold_users")
@@ -29,10 +31,10 @@ def folds_of(settings: Any, split: SplitLog) -> list[np.ndarray]:
     """Rows of the training clicks, cut at random into parts of one size; a few may be left over."""
     rows, count = np.flatnonzero(split.part == TRAIN), settings.folds
     if count is None:
-        count = FOLDS if len(rows) <= MOST_CLICKS else 0
+        count = min(FOLDS, len(rows) // FEWEST) if len(rows) <= MOST_CLICKS else 0
     if count < 2:
         return []
-    if len(rows) < 4 * count:
+    if len(rows) < FEWEST * count:
         raise SettingError(f"{len(rows)} training clicks are too few for {count} folds; give folds=0.")
     np.random.default_rng([settings.seed, 0xF01D]).shuffle(rows)
     size = len(rows) // count

@@ -90,15 +90,16 @@ class Voices:
     def _held_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Pairs of warm users that no member has learnt from, and non-clicks; without validation, training ones."""
         clicks, part = self.split.clicks, self.split.part
-        warm = self.data.degrees.cpu().numpy() > 0
-        rows = np.flatnonzero((part != TRAIN) & (part != SEEN) & warm[clicks.users])
-        rows = rows if len(rows) else np.flatnonzero(part == TRAIN)
+        clicked = self.data.degrees.cpu().numpy()
+        asked = ((clicked > 0) & (clicked < self.data.n_items))[clicks.users]  # the others have no non-click
+        rows = np.flatnonzero((part != TRAIN) & (part != SEEN) & asked)
+        rows = rows if len(rows) else np.flatnonzero((part == TRAIN) & asked)
         if len(rows) > HELD_OUT:
             rows = np.sort(np.random.default_rng([self.seed, 0x5CA1]).choice(rows, HELD_OUT, False))
         users, items = clicks.users[rows].astype(np.int64), clicks.items[rows].astype(np.int64)
         generator = stream(self.device, self.seed, "council scales")
-        asked = torch.from_numpy(users).to(self.device)
-        return users, items, self.data.sample_negatives(asked, generator).cpu().numpy()
+        drawn = self.data.sample_negatives(torch.from_numpy(users).to(self.device), generator)
+        return users, items, drawn.cpu().numpy()
 
     def _raw(self, member: Member) -> Callable[[Tensor, Tensor], Tensor]:
         network: Any = member.network
