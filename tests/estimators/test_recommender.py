@@ -111,7 +111,7 @@ def test_saved_and_loaded_is_the_same(fitted: Recommender, tmp_path: Path) -> No
     assert loaded.recommend(["u5", "u6"]).equals(fitted.recommend(["u5", "u6"]))
     assert loaded.find_label_issues().equals(fitted.find_label_issues())
     assert loaded.cleaned_log().equals(fitted.cleaned_log())
-    assert loaded.settings == fitted.settings
+    assert loaded.settings.model_dump() == fitted.settings.model_dump()
     assert loaded.metrics_ == json.loads((tmp_path / "run" / "metrics.json").read_text())
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {

@@ -41,7 +41,8 @@ from accord.training.random import OwnRandomness
 from accord.training.stepping import Stepper
 
 USERS, ITEMS = 30, 20
-TRAINED = [name for name in methods_of("clicks") if name != "popularity"]
+TRAINED = [name for name in methods_of("clicks") if name != "popularity" and not method_of(name, "clicks").convenes]
+"""Those whose phases need nothing that was fitted before."""
 CPU = torch.device("cpu")
 
 

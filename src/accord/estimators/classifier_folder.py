@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from accord.batches.labels import Scaling
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
+from accord.estimators.notes import sound_notes
 from accord.training import resolve_device
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     mean, std = (torch.tensor(config["scaling"][name], dtype=torch.float32) for name in ("mean", "std"))
     clf.scaling_ = Scaling(mean, std)
     clf.noise_matrix_ = load_file(run / NOISE)["matrix"]
-    clf.notes_ = dict(config["data"])
+    clf.notes_ = sound_notes(config["data"], "labels")
     names = ["given", "predicted", "label_quality", "is_issue", "part", "name"]
     table = folder.read_parquet(run / LABELS, names)
     kinds = (pa.int64(), pa.int64(), pa.float32(), pa.bool_(), pa.int8())

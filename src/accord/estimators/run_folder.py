@@ -23,6 +23,7 @@ from accord.data.ids import Ids
 from accord.data.reading import Columns, read_parquet_file
 from accord.errors import AccordError, DataError, first_line
 from accord.estimators.naming import is_own
+from accord.estimators.notes import sound_notes
 from accord.files import behind_links, clear_dead, standing, whole_folder, write_whole
 from accord.methods import METHODS
 from accord.models import MODELS
@@ -390,7 +391,7 @@ def read_notes(stored: Any) -> dict[str, Any]:
     counts = ("clicks", "merged", "users", "items", "train", "valid")
     if not all(type(stored.get(name)) is int for name in counts):
         raise ValueError("the counts of the log are not whole numbers")
-    return stored
+    return sound_notes(stored, "clicks")
 
 
 def write_weights(path: Path, networks: dict[str, nn.Module]) -> None:

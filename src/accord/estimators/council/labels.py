@@ -174,8 +174,9 @@ class _Session:
     def _folds(self) -> list[np.ndarray]:
         """Training rows cut at random into parts in which every class has its share."""
         rows = self.learnt
-        folds = self.settings.folds or max(2, min(FOLDS[self.looks], len(rows) // 2))
-        if len(rows) < folds:
+        asked = self.settings.folds
+        folds = asked or max(2, min(FOLDS[self.looks], len(rows) // 2))
+        if len(rows) < (2 * folds if asked else folds):
             raise DataError(f"{len(rows)} training examples are too few for {folds} folds; give more of them.")
         rng = np.random.default_rng([self.settings.seed, 0xF01D])
         order = rng.permutation(rows)
