@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from accord.batches.clicks import ClickBatch
+from accord.data.interactions import Interactions
 from accord.estimators.settings import make_settings
 from accord.methods import Phase, Setup, StepInfo, method_of
 from accord.methods.assembly import LOWEST, CouncilHead, Taught, Together
@@ -88,6 +89,44 @@ def test_pairs_that_do_not_fit_into_a_table_are_computed(monkeypatch: pytest.Mon
     assert taught.logits(users, items).tolist() == pytest.approx(wanted, abs=1e-4)
     table = taught.logits(users.view(USERS, ITEMS), items.view(USERS, ITEMS))
     assert table.flatten().tolist() == pytest.approx(wanted, abs=1e-4)
+
+
+def test_every_second_non_click_is_one_of_the_likeliest_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Taught, "LIKELIEST", 3)
+    monkeypatch.setattr(Taught, "BLOCK", 2 * ITEMS + 1)
+    of = teacher()
+    clicked = torch.tensor([0, 0, 1, 2, 3, 4, 5]), torch.tensor([2, 7, 0, 1, 4, 8, 3])
+    seen = Interactions.from_pairs(*(one.numpy() for one in clicked), USERS, ITEMS)
+    taught = Taught(of, USERS, ITEMS, torch.device("cpu"), seen=seen)
+    users, items = torch.arange(USERS).repeat(4)[None], torch.arange(4 * USERS)[None] % ITEMS
+    found = taught.likelier(users, items)
+    for at, (user, item, new) in enumerate(
+        zip(users[0].tolist(), items[0].tolist(), found[0].tolist(), strict=True)
+    ):
+        own = {i for u, i in zip(*(one.tolist() for one in clicked), strict=True) if u == user}
+        free = sorted(set(range(ITEMS)) - own, key=lambda i: -max(LOWEST, answer(of, user, i)))
+        assert new == (free[item % 3] if at % 2 else item)
+    monkeypatch.setattr(Taught, "MOST", USERS * ITEMS - 1)
+    without = Taught(of, USERS, ITEMS, torch.device("cpu"), seen=seen)
+    assert torch.equal(without.likelier(users, items), items)
+
+
+def test_the_clicks_as_given_are_learnt_with_the_sampled_non_clicks() -> None:
+    """A likely item that nobody clicked is no sign of dislike."""
+    of, student = teacher(), Table.drawn(USERS, ITEMS, 5, 1.0)
+    seen = Interactions.from_pairs(torch.arange(USERS).numpy(), torch.zeros(USERS).numpy(), USERS, ITEMS)
+    items = torch.tensor([[[0, 0]], [[1, 2]]])
+    batch = ClickBatch(torch.tensor([[0, 1]]), items, torch.tensor([1.0, 0.0]).view(2, 1, 1))
+
+    class Seeing(Heard):
+        def taught(self) -> Taught:
+            return Taught(self.of, USERS, ITEMS, torch.device("cpu"), seen=seen)
+
+    chosen = make_settings("clicks", {"method": "council", "given": 1.0})
+    setup = Setup("clicks", binary, chosen, council=Seeing(of))
+    (phase,) = method_of("council", "clicks")().bound(setup).phases(lambda role, architecture=None: student)
+    wanted = batch.mean(binary.cross_entropy(batch.logits(student), batch.labels))
+    assert torch.allclose(phase.loss(batch, StepInfo(0)), wanted)
 
 
 def test_the_student_alone_is_kept_and_validated() -> None:

@@ -10,7 +10,7 @@ randomness of its own. Batches of several runs are padded to one width: padding 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -100,6 +100,10 @@ class ClickBatch:
         if network.training and self.kept is not None:
             return self.kept / (1 - CORRUPTION)
         return None if self.inside is None else self.inside.float()
+
+    def with_others(self, items: Tensor) -> ClickBatch:
+        """The same clicks beside other items, (R, B), in place of the sampled ones."""
+        return replace(self, items=torch.stack([self.items[0], items]), chunk=None)
 
     @torch.no_grad()
     def frozen_logits(self, network: nn.Module) -> Tensor:

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from accord.data.interactions import Interactions
+
 HEAD = "council-head"
 """What a run folder calls the architecture of the head."""
 FARTHEST = 30.0
@@ -152,30 +154,59 @@ class Together(nn.Module):
 class Taught(nn.Module):
     """What a student learns from: the teacher's log-odds, computed once where all pairs fit into memory.
 
-    None is below ``lowest``.
+    None is below ``lowest``. With ``seen``, the training clicks, it also knows the likeliest other items of each
+    user. A student that meets them often learns best where it matters: at the top of the ranking.
     """
 
     LARGEST = 1 << 28
     """Users × items of a table: 1 GiB."""
+    MOST = 1 << 31
+    """Users × items that are scored to find each user's likeliest items."""
+    LIKELIEST = 100
+    """Of each user."""
     BLOCK = 1 << 22
     """Scores computed at a time."""
 
-    table: Tensor | None
+    table: Tensor | None = None
+    likeliest: Tensor | None = None
 
     def __init__(
-        self, teacher: nn.Module, n_users: int, n_items: int, device: torch.device, lowest: float = LOWEST
+        self,
+        teacher: nn.Module,
+        n_users: int,
+        n_items: int,
+        device: torch.device,
+        lowest: float = LOWEST,
+        seen: Interactions | None = None,
     ) -> None:
         super().__init__()
-        self.teacher, self.table, self.lowest = teacher, None, lowest
-        if n_users * n_items > self.LARGEST:
+        self.teacher, self.lowest = teacher, lowest
+        if n_users * n_items <= self.LARGEST:
+            self.table = torch.empty(n_users, n_items, device=device)
+        if seen is not None and n_users * n_items <= self.MOST:
+            most = min(self.LIKELIEST, n_items)
+            self.likeliest = torch.empty(n_users, most, dtype=torch.int32, device=device)
+        if self.table is None and self.likeliest is None:
             return
-        self.table = torch.empty(n_users, n_items, device=device)
         with torch.no_grad():
             for users in torch.arange(n_users, device=device).split(max(1, self.BLOCK // n_items)):
-                self.table[users] = teacher.scores(users).clamp_(min=lowest)  # pyright: ignore[reportCallIssue]
+                scores: Tensor = teacher.scores(users).clamp_(min=lowest)  # pyright: ignore[reportCallIssue]
+                if self.table is not None:
+                    self.table[users] = scores
+                if self.likeliest is not None and seen is not None:
+                    top = seen.mask_seen(scores, users).topk(self.likeliest.shape[1]).indices
+                    self.likeliest[users] = top.int()
 
     @torch.no_grad()
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         if self.table is None:
             return self.teacher.logits(users, items).clamp_(min=self.lowest)  # pyright: ignore[reportCallIssue]
         return self.table.view(-1)[users * self.table.shape[1] + items]
+
+    def likelier(self, users: Tensor, items: Tensor) -> Tensor:
+        """Every second of these non-clicks, drawn uniformly, exchanged for one of the user's likeliest ones."""
+        if self.likeliest is None:
+            return items
+        own = self.likeliest[users, items % self.likeliest.shape[1]].to(items.dtype)
+        second = torch.arange(items.shape[-1], device=items.device) % 2 == 1
+        return torch.where(second, own, items)

@@ -87,14 +87,15 @@ class Council(Method):
             return [Phase("council", networks, "council", _nothing, (), given=council.networks)]
         if self.setup.task == "labels":  # the data hold what the council said, in place of the labels
             return [normal_phase("student", "target", build("target"), self.objective)]
-        target, teacher = build("target"), Single(council.taught())
-        given = self.setting("given")
+        target, taught = build("target"), council.taught()
+        teacher, given = Single(taught), self.setting("given")
 
-        def loss(batch: Batch, info: StepInfo) -> Tensor:
-            f = batch.logits(target)
-            losses = (f - batch.frozen_logits(teacher)) ** 2
+        def loss(batch: Any, info: StepInfo) -> Tensor:
+            asked = batch.with_others(taught.likelier(batch.users, batch.items[1]))
+            losses = (asked.logits(target) - asked.frozen_logits(teacher)) ** 2
             if given:
-                losses = (1 - given) * losses + given * self.objective.cross_entropy(f, batch.labels)
+                entropy = self.objective.cross_entropy(batch.logits(target), batch.labels)
+                losses = (1 - given) * losses + given * entropy
             return batch.mean(losses)
 
         return [Phase("student", {"target": target}, "target", loss, kept=("target",))]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from accord.data.interactions import Interactions
 from accord.estimators.base import CUSTOM, Cache, Prepared
 from accord.estimators.council.clicks.answering import chosen, head_of, temper
 from accord.estimators.council.clicks.judging import Judged, judged, votes
@@ -34,8 +35,8 @@ class Convened:
     architectures: dict[str, str]
     notes: dict[str, Any]
     """What the run says of it."""
-    sizes: tuple[int, int]
-    device: torch.device
+    data: Interactions
+    """The training clicks."""
     quality: np.ndarray
     """P(meant) of every click of the log."""
     threshold: float
@@ -49,7 +50,8 @@ class Convened:
         return [json.dumps(self.architectures)]
 
     def taught(self) -> Taught:
-        return Taught(self.teacher, *self.sizes, self.device)
+        data = self.data
+        return Taught(self.teacher, data.n_users, data.n_items, data.device, seen=data)
 
 
 def convene(
@@ -96,8 +98,7 @@ def convene(
         networks | {"head": teacher.head},
         architectures,
         notes | _told(voices, choice, teacher, word, folds),
-        (data.n_users, data.n_items),
-        data.device,
+        data,
         word.quality(),
         word.threshold(),
         votes(word.said, word.of_others),
