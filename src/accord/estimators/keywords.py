@@ -25,7 +25,7 @@ class RecommenderKeywords(TypedDict, total=False):
     """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
     restore: Literal["best", "last"] | None
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
-    council's student, which learns the council's word and not the clicks)."""
+    council's student, which learns what the council says, not the clicks)."""
     learning_rate: float | None
     """Adam's step size; by default 0.003, and 0.01 for lightgcn; three times that for a council's student."""
     l2: float | None
@@ -72,7 +72,7 @@ class RecommenderKeywords(TypedDict, total=False):
     """Council: how much the log-odds of a click count beside those of having been meant, in a click's quality. 0
     finds clicks that follow the crowd or a push; 4 and more find slips and dislikes better."""
     given: float
-    """Council: share of the clicks as given in what the student learns; the rest is the council's word."""
+    """Council: share of the clicks as given in what the student learns; the rest is what the council says."""
     c0: float | None
     """How sure a click is a true like (the paper searches 1 to 1000); by default 10 for deca, 1 for deca-p."""
     c1: float | None

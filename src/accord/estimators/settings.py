@@ -89,7 +89,7 @@ class ClickSettings(TaskSettings):
     """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
     restore: Literal["best", "last"] | None = None
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
-    council's student, which learns the council's word and not the clicks)."""
+    council's student, which learns what the council says, not the clicks)."""
     batch_size: int = Field(default=2048, ge=1)
     """Clicks in a step; the same number of non-clicks is drawn."""
     learning_rate: float | None = Field(default=None, gt=0, le=1)

@@ -40,7 +40,7 @@ class CouncilSettings(MethodSettings):
     """Council: how much the log-odds of a click count beside those of having been meant, in a click's quality. 0
     finds clicks that follow the crowd or a push; 4 and more find slips and dislikes better."""
     given: float = Field(default=0.0, ge=0, le=1)
-    """Council: share of the clicks as given in what the student learns; the rest is the council's word."""
+    """Council: share of the clicks as given in what the student learns; the rest is what the council says."""
 
 
 class LabelCouncilSettings(MethodSettings):

@@ -3,7 +3,7 @@
 In the first round members of every fold learn the labels as they are given. What they say of the examples that they
 did not see becomes a probability of every class (`accord.objectives.consensus`). In later rounds they learn these:
 a member of a fold learns its own fold too, with what was said of it without its labels, so that it stays
-independent of them. The round whose members foretell the given labels best has the word.
+independent of them. The round whose members predict given labels that they never saw best is used.
 """
 
 from __future__ import annotations
