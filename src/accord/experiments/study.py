@@ -148,7 +148,7 @@ class Study:
     def check(self) -> None:
         """Refuse what cannot be run before anything is trained."""
         if not self.methods or not self.models:
-            raise SettingError("No methods were given; for example --methods normal,deca,deca-p.")
+            raise SettingError("No methods were given; for example methods=['normal', 'deca', 'deca-p'].")
         for model, method in self.rows():
             self.task.check_settings(self.settings_of(model, method, 0))
         for name in self.settings:
@@ -356,9 +356,7 @@ class _CellTraining:
 
 def refuse_varied(name: str) -> None:
     if name in VARIED:
-        raise SettingError(
-            f"'{name}' cannot be set for all rows and seeds alike; say it with --{name} or --{name}s."
-        )
+        raise SettingError(f"'{name}' cannot be set for all rows and seeds alike; say it with {name}= or {name}s=.")
 
 
 def kept_metric(phases: dict[str, dict[str, Any]], metric: str) -> dict[str, float]:

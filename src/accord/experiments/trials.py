@@ -70,7 +70,7 @@ class Trials:
             self.study.set_user_attr("identity", identity)
         elif known != identity:
             raise SettingError(
-                "This search was begun with other data, settings, space or seeds; choose another --out."
+                "This search was begun with other data, settings, space or seeds; choose another folder for it."
             )
 
     def _open(self, storage: str, name: str) -> Any:

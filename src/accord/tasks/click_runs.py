@@ -43,7 +43,7 @@ class ClickRun(SavedRun):
 
     def evaluate(self, truth: Path | None, ks: Sequence[int], images: Path | None) -> Evaluation:
         if truth is None:
-            raise SettingError("Say which clean pairs to rank against: --truth FILE.")
+            raise SettingError("Say which clean pairs to rank against: truth=FILE.")
         if min(ks) < 1:
             raise SettingError(f"k is {min(ks)}; lists have at least one item.")
         measured = self.estimator.evaluate(truth, k=ks)

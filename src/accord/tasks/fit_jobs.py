@@ -60,14 +60,14 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
     uses_clean = settings.method_class.uses_clean_labels
     if clean is not None and not uses_clean:
         using = ", ".join(name for name in METHODS if METHODS.find(name).uses_clean_labels)
-        raise SettingError(f"--clean is for {using}; method '{settings.method}' uses none.")
+        raise SettingError(f"clean= is for {using}; method '{settings.method}' uses none.")
     if noise and given.truth is not None:
         raise SettingError(OWN_NOISE)
     examples, true, rows = given.examples, given.truth, None
     trusted = None if clean is None else further(given, clean)
     if uses_clean and clean is None:
         if not noise and true is None:
-            raise SettingError("This method learns from some clean examples: give them with --clean FILE.")
+            raise SettingError("This method learns from some clean examples: give them with clean=FILE.")
         examples, trusted, rows, true = set_apart(examples, settings.seed, true)
     labels, noisy = examples.labels, None
     true = labels if true is None else true

@@ -95,9 +95,7 @@ class LabelRun(SavedRun):
         notes = self.estimator.notes_
         if truth is None:
             if notes.get("source") != "catalogue":
-                raise SettingError(
-                    "Say which clean examples to test by: --truth FILE (and --images DIR for images)."
-                )
+                raise SettingError("Say which clean examples to test by: truth=FILE (and images=DIR for images).")
             if notes.get("data") not in IMAGE_SETS:
                 raise DataError(f"The run names a data set '{notes.get('data')}' that is not in the catalogue.")
             data = IMAGE_SETS[notes["data"]].load()
@@ -108,7 +106,7 @@ class LabelRun(SavedRun):
             examples = read_folder(images, truth, label, size)
         elif notes.get("source") in ("folder", "catalogue"):
             raise SettingError(
-                "The run was trained on images: say with --images DIR where those that --truth labels are."
+                "The run was trained on images: say with images=DIR where those that truth= labels are."
             )
         else:
             examples = read_labelled_table(truth, label, tuple(notes.get("ignored", ())))

@@ -64,10 +64,10 @@ def read_examples(source: LabelSource) -> LabelExamples:
         return LabelExamples(source, examples, (data.test_inputs, data.test_labels), entry.augment, data.truth)
     if source.data.is_dir():
         if source.labels is None:
-            raise SettingError(f"'{name}' is a folder; say which file holds its labels with --labels FILE.")
+            raise SettingError(f"'{name}' is a folder; say which file holds its labels with labels=FILE.")
         examples = read_folder(source.data, source.labels, source.label, source.size, source.tick)
     elif source.labels is not None:
-        raise SettingError(f"--labels is for a folder of images, but '{name}' is none; use --label COLUMN.")
+        raise SettingError(f"labels= is for a folder of images, but '{name}' is none; use label=COLUMN.")
     else:
         examples = read_labelled_table(source.data, source.label, tuple(source.ignore))
     return LabelExamples(source, replace(examples, notes={"data": name, **examples.notes}))
