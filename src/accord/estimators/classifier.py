@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from accord.batches.labels import BLOCK, LabelData, LabelFeed, Scaling, on_shared_inputs
 from accord.data.augmentation import Augmentation
 from accord.data.splits import stratified_mask
+from accord.data.tables_out import kind_of_table
 from accord.errors import DataError, SettingError
 from accord.estimators import classifier_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
@@ -196,6 +197,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def _take(self, source: Mapping[str, Any], cache: Cache) -> None:
         """Check the examples; learns the shape, the classes and the model's name."""
         X, y, names = source["X"], source["y"], source.get("names")
+        self._came_as = kind_of_table(X, y)
         if y is None:
             raise DataError("A classifier requires y to be passed, but the target y is None.")
         self.names_ = None if names is None else np.asarray(names)
@@ -482,7 +484,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     # -- noise -----------------------------------------------------------------------------------------
 
-    def find_label_issues(self, share: float | None = None) -> pa.Table:
+    def find_label_issues(self, share: float | None = None) -> Any:
         """Every example it was fitted on, worst label first.
 
         Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
@@ -490,6 +492,10 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         how many members believe the label (``votes``, of so many ``voters``) and how far they agree
         (``agreement``: the share of pairs of members that take the example for one class).
         """
+        return self._shown(self.issues_table(share))
+
+    def issues_table(self, share: float | None = None) -> pa.Table:
+        """What `find_label_issues` says, as an Arrow table."""
         self._require_fit()
         named = {} if self.names_ is None else {"file": self.names_}
         return worst_first(

@@ -28,7 +28,7 @@ FOUND = "as the council's members found it in labels that they never saw."
 
 def write_run_report(rec: Recommender, path: Path) -> None:
     """The page of one run."""
-    issues = rec.find_label_issues()
+    issues = rec.issues_table()
     _write(
         path,
         "run.html",
@@ -74,7 +74,7 @@ def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str,
 
 def write_classifier_report(clf: Classifier, path: Path) -> None:
     """The page of a classifier's run."""
-    issues = clf.find_label_issues()
+    issues = clf.issues_table()
     names = [str(name) for name in clf.classes_]
     learned = "noise" in clf.networks_
     council = _council_rows(clf.notes_.get("council"), clf.metric)

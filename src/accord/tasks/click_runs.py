@@ -29,7 +29,7 @@ class ClickRun(SavedRun):
     def audit(self, share: float | None, truth: Path | None) -> Audit:
         rec = self.estimator
         measured = None if truth is None else rec.evaluate_issues(truth, share)
-        issues = rec.find_label_issues(share)
+        issues = rec.issues_table(share)
         rule = f"quality below {rec.threshold_:.4f}" if share is None else f"the worst {share:.1%}"
         tables: list[Rows] = []
         if measured is not None:
@@ -39,7 +39,7 @@ class ClickRun(SavedRun):
             by_kind.append(["item popularity", *(f"{value:.3f}" for value in popularity.values())])
             tables = [detection_rows(measured), by_kind]
         flagged = int(issues["is_label_issue"].to_numpy().sum())
-        return Audit(issues, flagged, rule, lambda: rec.cleaned_log(share), tables)
+        return Audit(issues, flagged, rule, lambda: rec.cleaned_table(share), tables)
 
     def evaluate(self, truth: Path | None, ks: Sequence[int], images: Path | None) -> Evaluation:
         if truth is None:

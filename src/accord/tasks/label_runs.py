@@ -35,7 +35,7 @@ class LabelRun(SavedRun):
 
     def audit(self, share: float | None, truth: Path | None) -> Audit:
         clf = self.estimator
-        issues = clf.find_label_issues(share)
+        issues = clf.issues_table(share)
         measured = None if truth is None else clf.evaluate_issues(self._known_noise(truth), share)
         flagged = np.asarray(issues["is_label_issue"])
         rule = "the model sees another class" if share is None else f"the worst {share:.1%}"
