@@ -35,7 +35,7 @@ def as_kind(table: pa.Table, kind: TableKind) -> Any:
     return table
 
 
-def check_table_kind(kind: str) -> TableKind:
+def check_table_kind(kind: TableKind) -> TableKind:
     """Refuse a kind that does not exist, or whose library is not installed."""
     if kind not in get_args(TableKind):
         raise SettingError(f"Unknown kind of table '{kind}': {nearest(str(kind), get_args(TableKind))}")
