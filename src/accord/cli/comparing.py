@@ -26,7 +26,7 @@ from accord.report.tables import (
 )
 
 
-def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> None:
+def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> dict[str, Any]:
     """Where there is a ``budget``, every row is tuned first."""
     study.check()
     refuse_others(out, "comparison", (CELLS, SUMMARY, TUNE))
@@ -45,6 +45,7 @@ def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> N
             ui.say(words)
     ui.say(f"Selection: {summary['selection']}")
     ui.say(f"Report: {out / REPORT}")
+    return {**summary, "report": out / REPORT}
 
 
 def _compared(study: Study, out: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from accord.experiments.tuning import (
 from accord.report import write_search_report
 
 
-def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: Sequence[str]) -> None:
+def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: Sequence[str]) -> dict[str, Any]:
     tuning = Tuning(study, **budget)
     tuning.check()
     refuse_others(out, "search", ("study.db", FINDINGS, CHECKPOINTS))
@@ -55,8 +55,10 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
         f"{found['trials']} trials of {found['seeds']} seed(s)",
     )
     ui.say("Train the winner:")
-    ui.out.print(fit_line(found, data, given), markup=False, soft_wrap=True)
+    line = fit_line(found, data, given)
+    ui.out.print(line, markup=False, soft_wrap=True)
     ui.say(f"Settings: {out / 'best.json'}    Report: {out / REPORT}")
+    return {**found, "command": line, "report": out / REPORT}
 
 
 def _refuse_another_row(tuning: Tuning, out: Path) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from accord.data.ids import pc
 from accord.data.reading import begun, listed, read_table
-from accord.errors import DataError, nearest
+from accord.errors import DataError, first_line, nearest
 from accord.memory import in_bytes, machine_memory
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
@@ -22,6 +22,7 @@ WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
 LONGEST_LABEL = 1000
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 """Decoders that are used: no format that hands its content to another program, as EPS does."""
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 Tick = Callable[[int, int], None]
 """Called with images read and images in all."""
 
@@ -51,6 +52,33 @@ def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str
     inputs = np.stack([_numbers(table[name], name, where) for name in names], 1)
     notes = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
     return Labelled(inputs, _labels(table[label], label, where), None, notes)
+
+
+def read_columns(source: Any, names: list[str]) -> np.ndarray:
+    """Numbers of some columns of a file or table, whatever else it holds."""
+    table, where = read_table(source)
+    for name in names:
+        if name not in table.column_names:
+            raise DataError(f"No column '{name}' in {where}, which the run was trained on; add it.")
+    if not table.num_rows:
+        raise DataError(f"{begun(where)} holds no rows.")
+    return np.stack([_numbers(table[name], name, where) for name in names], 1)
+
+
+def read_array(path: Path) -> np.ndarray:
+    """Examples in a file of numpy's; nothing in it is unpickled."""
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"'{path}' cannot be read as an array of numbers: {first_line(error)}.") from error
+
+
+def read_images(folder: Path, size: int | None = None) -> tuple[np.ndarray, list[str]]:
+    """Every image in a folder, by name, and their names."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
+    if not names:
+        raise DataError(f"'{folder}' holds no images; give a folder of {', '.join(IMAGE_ENDINGS)} files.")
+    return _read_images(folder, names, size, None), names
 
 
 def read_image_folder(

@@ -26,7 +26,7 @@ class FitJob:
     first: str
     """What is done before the first epoch, in words."""
     notes: dict[str, Any] | None = None
-    """What is stored with a run of labels besides its settings."""
+    """What is stored with a run besides its settings."""
     also: Callable[[Path], None] = lambda draft: None
     """Writes further files into the run folder."""
     remarks: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ class FitJob:
     def fit(self, callback: Any, checkpoint: Any) -> Any:
         self.estimator.fit(**self.source, callback=callback, checkpoint=checkpoint)
         if self.notes is not None:
-            self.estimator.notes_ |= {**self.notes, "examples": len(self.estimator.labels_)}
+            self.estimator.notes_ |= self.notes
         return self.estimator
 
 
@@ -86,7 +86,7 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
             parquet.write_table(pa.table(known if rows is None else known | {"row": rows}), draft / TRUTH)
 
     source = {"X": examples.inputs, "y": labels, "clean": trusted, "names": examples.names}
-    notes = examples.notes | {"noise": None if noisy is None else noisy.notes()}
+    notes = examples.notes | {"noise": None if noisy is None else noisy.notes(), "examples": len(labels)}
     job = FitJob(Classifier(**values), source, "taking the examples in", notes, write_truth)
     if rows is not None and trusted is not None:
         words = f"examples were kept apart as clean; {TRUTH} says in 'row' which ones the others are"

@@ -12,8 +12,8 @@ import pyarrow as pa
 from accord.data.reading import begun, read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.measuring import as_bool
-from accord.tasks.label_sources import in_the_order_of, read_folder
-from accord.tasks.runs import Audit, Evaluation, SavedRun, detection_rows
+from accord.tasks.label_sources import in_the_order_of, new_examples, read_folder
+from accord.tasks.runs import Audit, Evaluation, Predictions, SavedRun, detection_rows
 
 
 class LabelRun(SavedRun):
@@ -46,7 +46,17 @@ class LabelRun(SavedRun):
             return kept.select([*names, "given_label"]).rename_columns([*names, "label"])
 
         tables = [] if measured is None else [detection_rows(measured)]
-        return Audit(issues, int(flagged.sum()), rule, cleaned, tables)
+        return Audit(issues, int(flagged.sum()), rule, cleaned, tables, measured)
+
+    def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
+        clf = self.estimator
+        examples, names = new_examples(data, clf.notes_, clf.shape_)
+        each = clf.predict_proba(examples)
+        at = each.argmax(1)
+        by_class = dict(zip((f"p_{label}" for label in clf.classes_), each.T, strict=True)) if probabilities else {}
+        named = {"index": np.arange(len(at))} if names is None else {"file": names}
+        table = {**named, "predicted_label": clf.classes_[at], "probability": each[np.arange(len(at)), at]}
+        return Predictions(pa.table(table | by_class))
 
     def _known_noise(self, truth: Path) -> np.ndarray:
         """True for each example whose label a file of the truth says is wrong: by is_noise, or by true_label."""
