@@ -281,8 +281,14 @@ class Study:
 
     def identity(self, cell: Cell) -> str:
         """Changes when the settings or the input files do."""
-        settings = self.settings_of(*cell)
-        words = [json.dumps(settings, sort_keys=True, default=str), cell.method]
+        return self._identity(self.settings_of(*cell), [cell.method])
+
+    def identity_of_all(self) -> str:
+        """The same, of whatever rows and seeds."""
+        return self._identity(self.settings, [])
+
+    def _identity(self, settings: Mapping[str, Any], more: list[str]) -> str:
+        words = [json.dumps(dict(settings), sort_keys=True, default=str), *more]
         words += [json.dumps(self.protocol, sort_keys=True, default=str)]
         words += [*self.task.identity_words(list(self.measurements)), *self.rules]
         for source in self.task.inputs():

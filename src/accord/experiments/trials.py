@@ -50,8 +50,17 @@ class Trials:
     """Asks for trials, keeps them alive and reports their results."""
 
     def __init__(
-        self, storage: str, name: str, space: Space, sampler: str, trials: int, seed: int, identity: str
+        self,
+        storage: str,
+        name: str,
+        space: Space,
+        sampler: str,
+        trials: int,
+        seed: int,
+        identity: str,
+        default_first: bool = False,
     ) -> None:
+        """With ``default_first`` one trial more comes before all others: of no settings, the default ones."""
         import optuna
 
         if sampler not in SAMPLERS:
@@ -59,8 +68,9 @@ class Trials:
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)  # heartbeats
         self.optuna, self.space, self.seed = optuna, space, seed
-        self.plan = None if sampler == "tpe" else plan(space, sampler, trials, seed)
-        self.count = trials if self.plan is None else len(self.plan)
+        self.default_first = default_first
+        self.plan = None if sampler == "tpe" else [*[{}] * default_first, *plan(space, sampler, trials, seed)]
+        self.count = trials + default_first if self.plan is None else len(self.plan)
         self.process = _name_process(os.getpid())
         self._own, self._seen = set[int](), set[int]()
         """Trials this process is working on, and those it has seen running."""
@@ -124,7 +134,8 @@ class Trials:
         first = min((t._trial_id for t in self._taken() if t.user_attrs[INDEX] == index), default=None)
         if first == trial_id:
             with suppress(optuna.exceptions.UpdateFinishedTrialError):
-                return Asked(trial_id, index, settings if self.plan else self._suggest(trial_id, index))
+                drawn = self.plan is None and not (self.default_first and index == 0)
+                return Asked(trial_id, index, self._suggest(trial_id, index) if drawn else settings)
         self._finish(trial_id, "FAIL")  # an earlier one has it, or others have taken this process for dead
         return None
 

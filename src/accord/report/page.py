@@ -172,6 +172,8 @@ def _constant_maps(found: dict[str, Any]) -> list[plots.Drawing]:
         rows, columns = (sorted(found["space"][name]) for name in (down, across))
         best = np.full((len(rows), len(columns)), np.nan)
         for row in found["rows"]:
+            if not {down, across} <= set(row["settings"]):
+                continue  # the default ones
             at = rows.index(row["settings"][down]), columns.index(row["settings"][across])
             best[at] = np.fmax(best[at], row["value"])
         names = [f"{v:g}" for v in rows], [f"{v:g}" for v in columns]
