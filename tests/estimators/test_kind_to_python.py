@@ -19,7 +19,7 @@ from sklearn.base import clone
 import accord
 from accord import Classifier, Recommender
 from accord.data.simulator import Simulation
-from accord.errors import SettingError
+from accord.errors import AccordError, SettingError
 from accord.models.recommenders import MF
 
 BOTH = [Recommender, Classifier]
@@ -171,5 +171,5 @@ def test_kinds_that_cannot_be_given_are_refused(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SettingError, match="did you mean 'pandas'"):
         Recommender().set_output("panda")  # pyright: ignore[reportArgumentType]
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(SettingError, match="pip install polars"):
+    with pytest.raises(AccordError, match=r"pip install 'accord\[tables\]'"):
         Classifier().set_output("polars")

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.lib import format as npy
 
 from accord.data.ids import pc
 from accord.data.reading import begun, listed, read_table
 from accord.errors import DataError, first_line, nearest
+from accord.extras import needed
 from accord.memory import in_bytes, machine_memory
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
@@ -68,7 +70,7 @@ def read_columns(source: Any, names: list[str]) -> np.ndarray:
 def read_array(path: Path) -> np.ndarray:
     """Examples in a file of numpy's; nothing in it is unpickled."""
     try:
-        return np.load(path, allow_pickle=False)
+        return np.array(npy.open_memmap(path, mode="r"))  # no larger than the file
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"'{path}' cannot be read as an array of numbers: {first_line(error)}.") from error
 
@@ -188,8 +190,7 @@ def _words(column: pa.ChunkedArray, name: str, where: str) -> list[str]:
 
 
 def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | None) -> np.ndarray:
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     home, read = folder.resolve(), []
     for k, name in enumerate(names):
         try:
@@ -216,8 +217,7 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
 
 def _eight_bits(image: Any) -> Any:
     """Gray or colour in bytes; of sixteen bits the upper eight."""
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     if image.mode.startswith("I"):
         return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     return image.convert("L" if image.mode in ("1", "L") else "RGB")

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from accord.errors import SettingError, nearest
+from accord.extras import needed
 
 TableKind = Literal["arrow", "pandas", "polars"]
 FRAMES: tuple[TableKind, ...] = ("pandas", "polars")
@@ -28,10 +29,10 @@ def kind_of_table(*sources: Any) -> TableKind:
 def as_kind(table: pa.Table, kind: TableKind) -> Any:
     """An Arrow table as a table of a kind."""
     if kind == "pandas":
-        _require("pandas")
+        needed("pandas", "A pandas table")
         return table.to_pandas()
     if kind == "polars":
-        return _require("polars").from_arrow(table)
+        return needed("polars", "A polars table").from_arrow(table)
     return table
 
 
@@ -40,14 +41,5 @@ def check_table_kind(kind: TableKind) -> TableKind:
     if kind not in get_args(TableKind):
         raise SettingError(f"Unknown kind of table '{kind}': {nearest(str(kind), get_args(TableKind))}")
     if kind in FRAMES:
-        _require(kind)
+        needed(kind, f"A {kind} table")
     return kind
-
-
-def _require(name: str) -> Any:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise SettingError(f"Tables of {name} need {name}: pip install {name}.") from error

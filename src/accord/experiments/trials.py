@@ -24,6 +24,7 @@ from typing import Any
 
 from accord.errors import DataError, SettingError, first_line
 from accord.experiments.spaces import plan
+from accord.extras import missing, needed
 from accord.methods import Space
 from accord.training import derive
 
@@ -61,8 +62,7 @@ class Trials:
         default_first: bool = False,
     ) -> None:
         """With ``default_first`` one trial more comes before all others: of no settings, the default ones."""
-        import optuna
-
+        optuna = needed("optuna", "A search for settings")
         if sampler not in SAMPLERS:
             raise SettingError(f"Unknown sampler '{sampler}': choose from {', '.join(SAMPLERS)}.")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -94,6 +94,9 @@ class Trials:
                 return self.optuna.create_study(
                     storage=self._storage, study_name=name, direction="maximize", load_if_exists=True
                 )
+            except ImportError as error:  # the driver of the database
+                driver = getattr(error.__cause__ or error, "name", None) or "its driver"
+                raise missing(driver, f"The storage '{_without_password(storage)}'") from error
             except Exception as error:  # a driver may raise anything
                 if tries_left:  # perhaps another process is making the tables at this moment
                     time.sleep(0.5)
