@@ -51,8 +51,8 @@ def with_json(command: Command) -> Command:
 def as_json(answer: Any) -> str:
     """One line of JSON; a number that JSON does not have is null.
 
-    >>> as_json({"auc": float("nan"), "file": Path("a.csv")})
-    '{"auc": null, "file": "a.csv"}'
+    >>> as_json({"auc": float("nan"), "ks": (5, 20)})
+    '{"auc": null, "ks": [5, 20]}'
     """
     return json.dumps(_plain({} if answer is None else answer), ensure_ascii=False, allow_nan=False)
 

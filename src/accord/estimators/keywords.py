@@ -60,8 +60,8 @@ class RecommenderKeywords(TypedDict, total=False):
     member_seeds: int
     """Council: members of each kind that see all clicks; of a model that is solved, one."""
     folds: int | None
-    """Council: parts of the clicks, each judged by members that never saw it; by default 5, and 0 (members judge
-    what they have seen) where there are more than two million clicks."""
+    """Council: parts of the clicks, each judged by members that never saw it; by default 5 (fewer for less than 20
+    clicks), and 0 (members judge what they have seen) where there are more than two million clicks."""
     serve: Literal["student", "council"]
     """Council: what recommends: one student, or all members together."""
     kappa: float | None
@@ -137,8 +137,8 @@ class ClassifierKeywords(TypedDict, total=False):
     member_seeds: int
     """Council: members of each kind for each fold."""
     folds: int | None
-    """Council: parts of the examples, each judged by members that never saw its labels; by default 5, and 3 from
-    20,000 images on."""
+    """Council: parts of the examples, each judged by members that never saw its labels; by default 5 (fewer for
+    less than 10 examples), and 3 from 20,000 images on."""
     member_rounds: int | None
     """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
     member_epochs: int | None
