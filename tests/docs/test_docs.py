@@ -78,7 +78,7 @@ def test_the_quickstart_runs_as_it_stands(workplace: Path, monkeypatch: pytest.M
         run += kind == "python" or "accord " in code
     assert run == 4
     made = {path.name for path in workplace.iterdir()}
-    assert {"my-run", "sim", "run", "clean.csv", "digits-run", "digits-cmp"} <= made
+    assert {"my-run", "sim", "run", "clean.csv", "digits-run"} <= made
 
 
 @pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
