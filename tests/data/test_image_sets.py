@@ -74,7 +74,7 @@ def test_digits_need_no_file_and_their_parts_are_apart() -> None:
 
 
 def test_sets_not_at_hand_say_how_to_get_them(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="accord data get cifar10 --to DIR"):
+    with pytest.raises(DataError, match="accord data get cifar10` and set ACCORD_DATA"):
         IMAGE_SETS["cifar10"].load(tmp_path)
 
 
@@ -118,7 +118,7 @@ def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
     cases = [
         (pa.table({"file": ["p0.png", "../x.png"], "label": ["a", "b"]}), "leads out of"),
         (pa.table({"file": ["p0.png", "p9.png"], "label": ["a", "b"]}), "row 2.*not there"),
-        (pa.table({"file": ["p0.png"], "kind": ["a"]}), "name it with --label"),
+        (pa.table({"file": ["p0.png"], "kind": ["a"]}), "name it with label=COLUMN"),
         (pa.table({"file": ["p\0.png"], "label": ["a"]}), "row 1"),
         (pa.table({"file": ["p" * 300], "label": ["a"]}), "row 1"),
         (pa.table({"label": ["a"], "x": ["b"]}), "call it 'file'"),
@@ -131,7 +131,7 @@ def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no image, or damaged"):
         read_image_folder(folder, table)
     Image.new("L", (9, 9)).save(folder / "p2.png")
-    with pytest.raises(DataError, match="differ in size.*'p2.png' is 9×9.*--size"):
+    with pytest.raises(DataError, match="differ in size.*'p2.png' is 9×9.*size=N"):
         read_image_folder(folder, table)
 
 
@@ -150,7 +150,7 @@ def test_a_table_with_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"a": ["x", "y"], "label": [0, 1]}, "holds text.*--ignore a"),
+        ({"a": ["x", "y"], "label": [0, 1]}, "holds text.*ignore=\\['a'\\]"),
         ({"a": [1.0, None], "label": [0, 1]}, "missing or infinite.*row 2"),
         ({"a": [1.0, float("inf")], "label": [0, 1]}, "missing or infinite"),
         ({"a": [1.0, 2.0], "label": [0.5, 1]}, "fractions"),

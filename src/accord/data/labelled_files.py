@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.lib import format as npy
 
 from accord.data.ids import pc
 from accord.data.reading import begun, listed, read_table
-from accord.errors import DataError, nearest
+from accord.errors import DataError, first_line, nearest
+from accord.extras import needed
 from accord.memory import in_bytes, machine_memory
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
@@ -22,6 +24,7 @@ WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
 LONGEST_LABEL = 1000
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
 """Decoders that are used: no format that hands its content to another program, as EPS does."""
+IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 Tick = Callable[[int, int], None]
 """Called with images read and images in all."""
 
@@ -53,6 +56,33 @@ def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str
     return Labelled(inputs, _labels(table[label], label, where), None, notes)
 
 
+def read_columns(source: Any, names: list[str]) -> np.ndarray:
+    """Numbers of some columns of a file or table, whatever else it holds."""
+    table, where = read_table(source)
+    for name in names:
+        if name not in table.column_names:
+            raise DataError(f"No column '{name}' in {where}, which the run was trained on; add it.")
+    if not table.num_rows:
+        raise DataError(f"{begun(where)} holds no rows.")
+    return np.stack([_numbers(table[name], name, where) for name in names], 1)
+
+
+def read_array(path: Path) -> np.ndarray:
+    """Examples in a file of numpy's; nothing in it is unpickled."""
+    try:
+        return np.array(npy.open_memmap(path, mode="r"))  # no larger than the file
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"'{path}' cannot be read as an array of numbers: {first_line(error)}.") from error
+
+
+def read_images(folder: Path, size: int | None = None) -> tuple[np.ndarray, list[str]]:
+    """Every image in a folder, by name, and their names."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
+    if not names:
+        raise DataError(f"'{folder}' holds no images; give a folder of {', '.join(IMAGE_ENDINGS)} files.")
+    return _read_images(folder, names, size, None), names
+
+
 def read_image_folder(
     folder: Path, labels: Any, *, label: str | None = None, size: int | None = None, tick: Tick | None = None
 ) -> Labelled:
@@ -60,7 +90,7 @@ def read_image_folder(
     if not folder.is_dir():
         raise DataError(f"'{folder}' is no folder of images.")
     if size is not None and size < 1:
-        raise DataError(f"A size of {size} pixels makes no sense; give for example --size 32.")
+        raise DataError(f"A size of {size} pixels makes no sense; give for example size=32.")
     table, where = read_table(labels)
     label = _column(table.column_names, label, LABEL_NAMES, "label", where)
     file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", where)
@@ -72,7 +102,7 @@ def read_image_folder(
         if need > free:
             raise DataError(
                 f"{len(names)} images of {size}×{size} pixels need {in_bytes(need)} of memory, but this machine "
-                f"has {in_bytes(free)} free; give a smaller --size."
+                f"has {in_bytes(free)} free; give a smaller size."
             )
     pixels = _read_images(folder, names, size, tick)
     notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
@@ -89,7 +119,7 @@ def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: s
     if found is None:
         raise DataError(
             f"No {what} column found in {where} (it has {listed(names)}); "
-            + ("call it 'label', or name it with --label COLUMN." if what == "label" else "call it 'file'.")
+            + ("call it 'label', or name it with label=COLUMN." if what == "label" else "call it 'file'.")
         )
     return found
 
@@ -103,14 +133,14 @@ def _numbers(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
         values = np.asarray(column.cast(pa.float64()), np.float64)
     except pa.ArrowException as error:
         raise DataError(
-            f"Column '{name}' of {where} holds text; turn it into numbers, or leave it out with --ignore {name}."
+            f"Column '{name}' of {where} holds text; turn it into numbers, or leave it out with ignore=['{name}']."
         ) from error
     bad = ~np.isfinite(values)  # a missing number is NaN here
     if bad.any():
         row = int(np.flatnonzero(bad)[0]) + 1
         raise DataError(
             f"Column '{name}' of {where} has {int(bad.sum())} missing or infinite value(s), the first in data row "
-            f"{row}; fill them in, or leave it out with --ignore {name}."
+            f"{row}; fill them in, or leave it out with ignore=['{name}']."
         )
     if np.abs(values).max(initial=0) > np.finfo(np.float32).max:
         raise DataError(f"Column '{name}' of {where} holds numbers beyond 3e38; scale it.")
@@ -160,8 +190,7 @@ def _words(column: pa.ChunkedArray, name: str, where: str) -> list[str]:
 
 
 def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | None) -> np.ndarray:
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     home, read = folder.resolve(), []
     for k, name in enumerate(names):
         try:
@@ -177,9 +206,7 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
                 plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
                 read.append(np.asarray(plain))
         except MemoryError as error:
-            raise DataError(
-                f"There is not enough memory for '{path}' (data row {k + 1}); give --size N."
-            ) from error
+            raise DataError(f"There is not enough memory for '{path}' (data row {k + 1}); give size=N.") from error
         except Exception as error:  # a damaged image can make a decoder raise anything
             reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
             raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
@@ -190,8 +217,7 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
 
 def _eight_bits(image: Any) -> Any:
     """Gray or colour in bytes; of sixteen bits the upper eight."""
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     if image.mode.startswith("I"):
         return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     return image.convert("L" if image.mode in ("1", "L") else "RGB")
@@ -203,7 +229,7 @@ def _alike(images: list[np.ndarray], names: list[str]) -> np.ndarray:
         other = next(k for k, image in enumerate(images) if image.shape[:2] != images[0].shape[:2])
         first, second = (f"{images[k].shape[1]}×{images[k].shape[0]}" for k in (0, other))
         raise DataError(
-            f"Images differ in size ('{names[0]}' is {first}, '{names[other]}' is {second}); give --size N."
+            f"Images differ in size ('{names[0]}' is {first}, '{names[other]}' is {second}); give size=N."
         )
     if any(image.ndim == 3 for image in images):
         images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, 2) for image in images]

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from accord.batches.labels import BLOCK, LabelData, LabelFeed, Scaling, on_shared_inputs
 from accord.data.augmentation import Augmentation
 from accord.data.splits import stratified_mask
+from accord.data.tables_out import kind_of_table
 from accord.errors import DataError, SettingError
 from accord.estimators import classifier_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
@@ -24,11 +25,13 @@ from accord.estimators.examples import (
     NotTrainedError,
     as_classes,
     as_images,
+    as_weights,
     count,
     is_table,
     on_device,
     refuse_other_than_pairs,
     refused,
+    scaled_weights,
 )
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import ClassifierKeywords
@@ -126,6 +129,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self,
         X: Any,
         y: Any,
+        sample_weight: Any = None,
         *,
         clean: tuple[Any, Any] | None = None,
         eval_set: tuple[Any, Any] | None = None,
@@ -136,6 +140,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
 
+        ``sample_weight`` multiplies each example's loss, scaled to a mean of 1: a weight of 2 is the example twice,
+        and 0 leaves it out of what is learnt. Held-out examples count by their weights too.
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
         with trusted labels for mw-net; ``eval_set`` ones whose accuracy is written into the history and decides
         nothing. ``names`` are the examples' own, such as files. ``callback`` receives the progress.
@@ -144,6 +150,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         ``verbose`` True shows it anywhere, False nowhere.
         """
         source = {"X": X, "y": y, "clean": clean, "eval_set": eval_set, "names": names}
+        source["sample_weight"] = sample_weight
         return self._fit(source, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
@@ -156,13 +163,18 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             )
         if clean is not None and not method.uses_clean_labels:
             raise SettingError(f"Method '{settings.method}' learns from no clean examples; leave clean= out.")
+        weights = source.get("sample_weight")
+        if weights is not None and not method.takes_weights:
+            raise SettingError(f"Method '{settings.method}' takes no sample_weight; leave it out.")
         self._device, self.notes_ = device, {}
         self._take(source, cache)
+        weights = as_weights(weights, len(self.labels_))
         lesson = source.get("lesson")
         held = source.get("divided", np.zeros(len(self.labels_), bool))
         if settings.valid_share > 0 and lesson is None and "divided" not in source:
             held = stratified_mask(self.labels_, settings.valid_share, seed=settings.seed)
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
+        self._weights = scaled_weights(weights, ~held)
         values = self._on_device(source["X"], cache)
         rows = torch.from_numpy(np.flatnonzero(~held) if lesson is None else lesson.rows).to(device)
         if lesson is None:
@@ -183,6 +195,10 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             settings.noise_model if "noise_model" in read else "auto",
         )
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device)) if held.any() else None
+        if self._weights is not None:
+            data.weights = torch.from_numpy(self._weights).float().to(device)
+            if valid is not None:
+                valid.weights = data.weights
         self._eval_set = self._other(eval_set, cache)
         return Prepared(
             Run(settings.training_options(self.model_), data, LabelFeed, valid, self._eval_set),
@@ -196,6 +212,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def _take(self, source: Mapping[str, Any], cache: Cache) -> None:
         """Check the examples; learns the shape, the classes and the model's name."""
         X, y, names = source["X"], source["y"], source.get("names")
+        self._came_as = kind_of_table(X, y)
         if y is None:
             raise DataError("A classifier requires y to be passed, but the target y is None.")
         self.names_ = None if names is None else np.asarray(names)
@@ -221,7 +238,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self.model_ = self._usual_model() if name == "auto" else name
 
     def _divided(self, source: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
-        return {"X": source["X"], "y": source["y"], "divided": self.part_ == VALID}
+        own = {"sample_weight": self._weights}
+        return {"X": source["X"], "y": source["y"], "divided": self.part_ == VALID, **own}
 
     def _as_prior(self, given: Any) -> nn.Module:
         if given.shape_ != self.shape_:
@@ -251,6 +269,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
         own += place_of(source)
+        own += [] if self._weights is None else [(self._weights, self._weights)]
         own += [] if source.get("divided") is None else [(source["divided"], source["divided"])]
         return [*own, *((one, np.asarray(one)) for one in further)]
 
@@ -261,6 +280,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             "number of examples": (len(data), valid is None, None if clean is None else count(clean[1])),
             "classes": tuple(self.classes_.tolist()),
             "targets": (data.targets is None, data.mixup, data.augmentation),
+            "weights, all or none": data.weights is None,
             "size of a step, or sum over all classes": id(self) if alone else None,
         }
 
@@ -379,7 +399,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         if judge:
             self.worst_images_ = self._worst_images()
             self._measure_lowest()
-        del self._whole, self._eval_set, self._inputs
+        del self._whole, self._eval_set, self._inputs, self._weights
 
     def _hear(self, council: Any) -> None:
         """Keep what a council said of every label."""
@@ -392,8 +412,11 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         """How often the most frequent label is right, by the labels held out: a model should beat it."""
         held = self.labels_[self.part_ == VALID]
         if len(held):
-            usual = np.bincount(self.labels_[self.part_ == TRAIN]).argmax()
-            self.notes_["lowest"] = {"the most frequent label": float((held == usual).mean())}
+            weights = np.ones(len(self.labels_)) if self._weights is None else self._weights
+            usual = np.bincount(self.labels_, weights * (self.part_ == TRAIN)).argmax()
+            counted = weights[self.part_ == VALID]
+            counted = counted if counted.any() else None
+            self.notes_["lowest"] = {"the most frequent label": float(np.average(held == usual, weights=counted))}
 
     def _worst_images(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Positions and pixels of the worst images, for the report."""
@@ -482,7 +505,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     # -- noise -----------------------------------------------------------------------------------------
 
-    def find_label_issues(self, share: float | None = None) -> pa.Table:
+    def find_label_issues(self, share: float | None = None) -> Any:
         """Every example it was fitted on, worst label first.
 
         Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
@@ -490,6 +513,10 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         how many members believe the label (``votes``, of so many ``voters``) and how far they agree
         (``agreement``: the share of pairs of members that take the example for one class).
         """
+        return self._shown(self.issues_table(share))
+
+    def issues_table(self, share: float | None = None) -> pa.Table:
+        """What `find_label_issues` says, as an Arrow table."""
         self._require_fit()
         named = {} if self.names_ is None else {"file": self.names_}
         return worst_first(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from accord.data.datasets.image_sets import IMAGE_SETS
-from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
+from accord.data.labelled_files import (
+    Labelled,
+    read_array,
+    read_columns,
+    read_image_folder,
+    read_images,
+    read_labelled_table,
+)
 from accord.data.splits import clean_apart
 from accord.errors import DataError, SettingError
 from accord.tasks.labels import LabelTask
@@ -64,10 +71,10 @@ def read_examples(source: LabelSource) -> LabelExamples:
         return LabelExamples(source, examples, (data.test_inputs, data.test_labels), entry.augment, data.truth)
     if source.data.is_dir():
         if source.labels is None:
-            raise SettingError(f"'{name}' is a folder; say which file holds its labels with --labels FILE.")
+            raise SettingError(f"'{name}' is a folder; say which file holds its labels with labels=FILE.")
         examples = read_folder(source.data, source.labels, source.label, source.size, source.tick)
     elif source.labels is not None:
-        raise SettingError(f"--labels is for a folder of images, but '{name}' is none; use --label COLUMN.")
+        raise SettingError(f"labels= is for a folder of images, but '{name}' is none; use label=COLUMN.")
     else:
         examples = read_labelled_table(source.data, source.label, tuple(source.ignore))
     return LabelExamples(source, replace(examples, notes={"data": name, **examples.notes}))
@@ -114,3 +121,21 @@ def set_apart(
     kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes)
     clean = examples.labels if truth is None else truth
     return kept, (examples.inputs[apart], clean[apart]), rest, None if truth is None else truth[rest]
+
+
+def new_examples(data: Path, notes: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[np.ndarray, Any]:
+    """Examples to label, like those of a run, and the names of their files: a table with its columns, a folder of
+    images, an array, or the test examples of a data set of the catalogue."""
+    if str(data) in IMAGE_SETS and not data.exists():
+        return IMAGE_SETS[str(data)].load().test_inputs, None
+    if data.suffix.lower() == ".npy":
+        return read_array(data), None
+    if data.is_dir():
+        inputs, names = read_images(data, shape[0] if len(shape) == 3 else None)
+        wanted = shape[2] if len(shape) == 3 else inputs.shape[3]
+        return (np.repeat(inputs, wanted, 3) if inputs.shape[3] == 1 else inputs), names
+    if "columns" not in notes:
+        raise SettingError(
+            f"'{data}' is a file; the run was trained on images, so give a folder of images or a .npy."
+        )
+    return read_columns(data, notes["columns"]), None
