@@ -22,6 +22,7 @@ ORDER = [
     ("training", "evaluation"),
     ("progress",),
     ("estimators",),
+    ("predictions",),
     ("report",),
     ("tasks",),
     ("experiments",),

@@ -11,11 +11,15 @@ os.environ.setdefault("MKL_DISABLE_FAST_MM", "1")
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
-__all__ = ["AccordError", "Classifier", "Recommender", "__version__"]
+__all__ = ["AccordError", "Classifier", "Recommender", "__version__", "find_label_issues"]
 
 if TYPE_CHECKING:
     from accord.errors import AccordError
     from accord.estimators import Classifier, Recommender
+    from accord.predictions.labels import find_label_issues
+
+FUNCTIONS = {"find_label_issues": "labels"}
+"""What works on predictions alone, and the module of `accord.predictions` that has it."""
 
 
 def __getattr__(name: str) -> object:
@@ -28,4 +32,8 @@ def __getattr__(name: str) -> object:
         from accord.errors import AccordError
 
         return AccordError
+    if name in FUNCTIONS:
+        import importlib
+
+        return getattr(importlib.import_module(f"accord.predictions.{FUNCTIONS[name]}"), name)
     raise AttributeError(f"module 'accord' has no attribute {name!r}")
