@@ -47,3 +47,9 @@ def quality(targets: Row, label: int) -> float:
     """The chance of the given label against the likeliest other class."""
     other = max(value for c, value in enumerate(targets) if c != label)
     return targets[label] / (targets[label] + other)
+
+
+def annotated(prior: Row, labels: Sequence[tuple[int, int]], matrices: Sequence[Sequence[Row]]) -> list[float]:
+    """q(y) ∝ π(y) · ∏ T_a[y, j] over an example's labels: pairs of annotator a and class j."""
+    joint = [prior[y] * math.prod(matrices[a][y][j] for a, j in labels) for y in range(len(prior))]
+    return [value / sum(joint) for value in joint]

@@ -39,15 +39,13 @@ def members_of(pred_probs: Any) -> tuple[dict[str, np.ndarray], list[str] | None
     return members, names
 
 
-def check_members(members: Mapping[str, np.ndarray], count: int) -> None:
+def check_members(members: Mapping[str, np.ndarray], count: int, of: str = "label") -> None:
     """Refuse what are no probabilities of one set of classes for each of so many labels."""
     widths = sorted({one.shape[1] for one in members.values()})
     for name, one in members.items():
         what = _called(name, len(members))
         if len(one) != count:
-            raise DataError(
-                f"{what} has {len(one)} rows for {count} labels; give one row for each label, in order."
-            )
+            raise DataError(f"{what} has {len(one)} rows for {count} {of}s; give one row for each {of}, in order.")
         if len(widths) > 1:
             raise DataError(
                 f"The arrays of probabilities have {listed(widths)} columns; give the same classes in all."

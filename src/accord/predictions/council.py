@@ -55,12 +55,18 @@ class Verdict:
     agreement: np.ndarray
 
 
+def pooled_logits(members: Sequence[np.ndarray], given: np.ndarray, *, seed: int = 0) -> np.ndarray:
+    """log ∏ p_m^w_m of every example and class, with weights by given labels: (n, C)."""
+    count, classes = members[0].shape
+    weights = _weights(members, given, np.random.default_rng([seed, 0xC0]).permutation(count))
+    return np.concatenate([_logits(members, rows, weights) for rows in blocks(count, classes)])
+
+
 def fit_council(members: Sequence[np.ndarray], given: np.ndarray, *, seed: int = 0) -> Council:
     """Weights, noise and trust from arrays (n, C), without a true label."""
     count, classes = members[0].shape
     order = np.random.default_rng([seed, 0xC0]).permutation(count)
-    rows = order[: max(1, min(WEIGHT_ROWS, WEIGHT_CELLS // (classes * len(members))))]
-    weights = tolerant_weights(_logs(members, rows), given[rows])
+    weights = _weights(members, given, order)
     rows = order[: max(1, min(NOISE_ROWS, NOISE_CELLS // classes))]
     parts = [rows[part] for part in blocks(len(rows), classes * len(members))]
     pool = np.concatenate([softmax(_logits(members, part, weights)) for part in parts])
@@ -107,5 +113,7 @@ def _logits(members: Sequence[np.ndarray], rows: np.ndarray | slice, weights: np
     return total
 
 
-def _logs(members: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
-    return np.stack([log_chances(member[rows]) for member in members], 1)
+def _weights(members: Sequence[np.ndarray], given: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Weights by the first examples of a random order."""
+    rows = order[: max(1, min(WEIGHT_ROWS, WEIGHT_CELLS // (members[0].shape[1] * len(members))))]
+    return tolerant_weights(np.stack([log_chances(member[rows]) for member in members], 1), given[rows])
