@@ -11,15 +11,28 @@ os.environ.setdefault("MKL_DISABLE_FAST_MM", "1")
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
-__all__ = ["AccordError", "Classifier", "Recommender", "__version__", "find_annotator_issues", "find_label_issues"]
+__all__ = [
+    "AccordError",
+    "Classifier",
+    "Recommender",
+    "__version__",
+    "find_annotator_issues",
+    "find_click_issues",
+    "find_label_issues",
+]
 
 if TYPE_CHECKING:
     from accord.errors import AccordError
     from accord.estimators import Classifier, Recommender
     from accord.predictions.annotators import find_annotator_issues
+    from accord.predictions.clicks import find_click_issues
     from accord.predictions.labels import find_label_issues
 
-FUNCTIONS = {"find_annotator_issues": "annotators", "find_label_issues": "labels"}
+FUNCTIONS = {
+    "find_annotator_issues": "annotators",
+    "find_click_issues": "clicks",
+    "find_label_issues": "labels",
+}
 """What works on predictions alone, and the module of `accord.predictions` that has it."""
 
 
