@@ -73,7 +73,7 @@ def test_the_table() -> None:
 
 
 def test_good_recommenders_count_and_non_clicks_tell_the_crowd_from_taste() -> None:
-    log, far, noise = made()
+    log, far, noise = made(users=400)
     members = ["good", "fair", "bad"]
     found = accord.find_click_issues(log, members, non_clicks=far)
     weights = notes_of(found)["weights"]
