@@ -23,6 +23,7 @@ ORDER = [
     ("training", "evaluation"),
     ("progress",),
     ("estimators",),
+    ("predictions",),
     ("report",),
     ("tasks",),
     ("experiments",),
