@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -24,12 +25,16 @@ from accord.estimators.examples import (
     NotTrainedError,
     as_classes,
     as_images,
+    as_whole,
     count,
     is_table,
+    is_whole,
+    lowest_and_highest,
     on_device,
     refuse_other_than_pairs,
     refused,
 )
+from accord.estimators.handed import same_weights, told_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import ClassifierKeywords
 from accord.estimators.label_issues import judge as judge_labels
@@ -37,7 +42,7 @@ from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
 from accord.estimators.naming import OWN, named_objects
 from accord.estimators.networks import Networks, scaled_as
-from accord.estimators.settings import check_prior, refuse_unknown, settings_class
+from accord.estimators.settings import check_prior, refuse_unknown, settings_class, usual_method
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods import METHODS, chosen_method, is_method
 from accord.methods.two_stage import some_classes
@@ -69,10 +74,11 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         model: Any = "auto",
-        method: Any = "deca-p",
+        method: Any = None,
         features: Any = None,
         **given: Unpack[ClassifierKeywords],
     ) -> None:
+        """Without a ``method`` it is deca-p, or normal for a model without gradients, such as scikit-learn's."""
         # scikit-learn's way: keep what was given, check it when fit is called.
         settings: dict[str, Any] = {**given}
         if is_method(method):
@@ -97,7 +103,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     @property
     def settings(self) -> Any:
         """The settings, checked."""
-        method, chosen = chosen_method(self.method, self.task)  # set_params may give any form
+        given = usual_method(self.model, self.task) if self.method is None else self.method
+        method, chosen = chosen_method(given, self.task)  # set_params may give any form
         values = {name: getattr(self, name) for name in settings_class(self.task).model_fields}
         values |= {"method": method, **chosen}
         if not isinstance(self.model, str):
@@ -165,7 +172,9 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
         values = self._on_device(source["X"], cache)
         rows = torch.from_numpy(np.flatnonzero(~held) if lesson is None else lesson.rows).to(device)
-        if lesson is None:
+        if not self._standardises():
+            self.scaling_ = Scaling.none(values.shape[-1])
+        elif lesson is None:
             self.scaling_ = Scaling.of(values.index_select(0, rows)).to(torch.device("cpu"))
         else:
             self.scaling_ = lesson.scaling
@@ -182,10 +191,17 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             self._auxiliary() if "auxiliary" in read else None,
             settings.noise_model if "noise_model" in read else "auto",
         )
+        self._tell_of_weights(build)
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device)) if held.any() else None
         self._eval_set = self._other(eval_set, cache)
         return Prepared(
-            Run(settings.training_options(self.model_), data, LabelFeed, valid, self._eval_set),
+            Run(
+                settings.training_options(self.model_, self._keeps_weights()),
+                data,
+                LabelFeed,
+                valid,
+                self._eval_set,
+            ),
             build,
             self.model_,
             self._identity(source),
@@ -202,21 +218,23 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         if self.names_ is not None and self.names_.shape != (count(y),):
             raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
         if is_table(X):
+            whole = self._may_take_integers() and is_whole(X)
             with refused(TABLE_ADVICE):
-                checked: Any = validate_data(self, X, y, dtype=np.float32)
+                checked: Any = validate_data(self, X, y, dtype=np.int64 if whole else np.float32)
             inputs, y = checked
         else:
             inputs = cache.get(("images",), [X], lambda: as_images(X))
             self.n_features_in_ = int(np.prod(inputs.shape[1:]))
             if len(inputs) != count(y):
                 raise DataError(f"There are {len(inputs)} images and {count(y)} labels; give one for each.")
-        self._inputs = inputs
         self.classes_, labels = as_classes(y)
         if len(self.classes_) < 2:
             found = "one class" if len(labels) else "no class"
             raise DataError(f"The labels hold {found}; a classifier needs at least two.")
         self.labels_ = labels.astype(np.int64)
         self.shape_: tuple[int, ...] = tuple(inputs.shape[1:])
+        self.integers_ = inputs.dtype == np.int64 and self._networks().takes_integers(lowest_and_highest(inputs))
+        self._inputs = inputs.astype(np.float32) if inputs.dtype == np.int64 and not self.integers_ else inputs
         name = self.settings.model
         self.model_ = self._usual_model() if name == "auto" else name
 
@@ -233,6 +251,11 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             raise DataError(
                 "The fitted prior was fitted on other classes than those of these labels; fit it on these, or "
                 "name its model to have it fitted here."
+            )
+        if given.integers_ and not self.integers_:
+            raise SettingError(
+                "The prior takes whole numbers as they are, and the model takes them scaled; give both models that "
+                "do the same."
             )
         return scaled_as(given._target, given.scaling_, self.scaling_, len(self.shape_))
 
@@ -276,14 +299,55 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     def _auxiliary(self) -> str:
         name = self.settings.auxiliary
-        return self._usual_model() if name == "auto" else name
+        if name != "auto":
+            return name
+        return CUSTOM if self.integers_ else self._usual_model()
+
+    def _standardises(self) -> bool:
+        """Whether inputs are scaled to mean 0 and deviation 1."""
+        settings = self.settings
+        if settings.standardise != "auto":
+            return settings.standardise
+        serves = settings.method_class.convenes and settings.serve == "council"  # then all members have names
+        return not ((self._keeps_weights() and not serves) or self.integers_)
+
+    def _keeps_weights(self) -> bool:
+        """Whether the model was handed over with weights that are kept."""
+        return isinstance(self.model, nn.Module) and self.settings.pretrained != "reset"
+
+    def _may_take_integers(self) -> bool:
+        return not isinstance(self.model, str) and self.settings.standardise is not True
+
+    def _tell_of_weights(self, build: Networks) -> None:
+        """Say what became of the weights of a module that was handed over."""
+        settings, method = self.settings, self.settings.method_class
+        if not isinstance(self.model, nn.Module):
+            return
+        if not method.takes_solved and not method.convenes:
+            build.refuse_frozen(settings.method)
+        self.notes_["weights"] = told_of(self.model, settings.pretrained)
+        other = (
+            self.objects().get(OWN["auxiliary"])
+            if "auxiliary" in method.settings_of(self.task).model_fields
+            else None
+        )
+        alike = isinstance(other, nn.Module) and same_weights(self.model, other)
+        if settings.pretrained == "keep" and alike:
+            warnings.warn(
+                f"Method '{settings.method}' compares two networks, and both begin as the same one here, so that "
+                "their agreement says little: leave auxiliary= out, give another model, or reset a part of them "
+                "(pretrained='head' or 'reset').",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _networks(self, alone: bool = False) -> Networks:
         shape = self.shape_ if len(self.shape_) == 1 else (self.shape_[2], *self.shape_[:2])
         model = self.model_ if isinstance(self.model, str) else self.model
         settings = self.settings
         fused = settings.compile and settings.method_class.compilable
-        usual = self._usual_model()
+        usual = CUSTOM if self.integers_ else self._usual_model()
+        reads = {"features", "noise_model"} & set(settings.method_class.settings_of(self.task).model_fields)
         return Networks(
             model,
             self.features,
@@ -294,7 +358,11 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             fused,
             alone,
             usual,
+            reads_features=bool(reads),
             own=self.objects(),
+            pretrained=settings.pretrained,
+            still=settings.learning_rate == 0,
+            integers=self.integers_,
         )
 
     def _data(self, values: Tensor, labels: Tensor, rows: Tensor) -> LabelData:
@@ -459,8 +527,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             if getattr(X, "ndim", 2) == 1:
                 raise DataError("Reshape your data: one example is X.reshape(1, -1), one column X.reshape(-1, 1).")
             with refused("give a table (examples, columns) of finite numbers, like that of the training"):
-                checked: Any = validate_data(self, X, dtype=np.float32, reset=False)
-            return checked
+                checked: Any = validate_data(self, X, dtype=np.float32 if not self.integers_ else None, reset=False)
+            return as_whole(checked) if self.integers_ else checked
         images = as_images(X)
         if images.shape[1:] != self.shape_:
             raise DataError(f"Images of shape {images.shape[1:]} are not those of the training, {self.shape_}.")

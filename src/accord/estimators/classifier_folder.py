@@ -39,6 +39,7 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
         "classes": {"type": clf.classes_.dtype.str, "values": clf.classes_.tolist()},
         "shape": list(clf.shape_),
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
+        "integers": clf.integers_,
         "data": clf.notes_,
     }
 
@@ -61,6 +62,7 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     """Classes, shape, scaling and the judgement of every label, each checked against the others."""
     clf.classes_ = _classes(config["classes"])
     clf.shape_, clf.model_ = tuple(int(n) for n in config["shape"]), config["model"]
+    clf.integers_ = bool(config.get("integers", False))
     clf.n_features_in_ = int(np.prod(clf.shape_))
     mean, std = (torch.tensor(config["scaling"][name], dtype=torch.float32) for name in ("mean", "std"))
     clf.scaling_ = Scaling(mean, std)

@@ -70,6 +70,11 @@ def with_objects(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> dic
     return given
 
 
+def is_estimator(given: Any) -> bool:
+    """Whether it is a classifier of scikit-learn's kind."""
+    return hasattr(given, "get_params") and hasattr(given, "predict_proba") and hasattr(given, "fit")
+
+
 def is_own(architecture: str) -> bool:
     """Whether a network is of a module that was given as an object: no run folder can build it again."""
     return architecture.rpartition(" ")[2] in OWN.values()

@@ -87,7 +87,8 @@ def _ready(
         (row,) = told_of([member], est.metric)
         row["model"] = _words(member.estimator)
         row["seconds"] = round(row["seconds"] + seconds_of_members(member.estimator.notes_), 3)
-        made = Prior(_asked_fast(member.network.to(device), prepared), row, [repr(wanted.settings_to_save())])
+        network = est._as_prior(member.estimator).to(device)
+        made = Prior(_asked_fast(network, prepared), row, [repr(wanted.settings_to_save())])
     return made
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from accord.batches.labels import LabelFeed
+from accord.batches.labels import LabelFeed, Scaling
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
 from accord.estimators.council.lesson import Lesson, strongly
@@ -47,7 +47,7 @@ LATER_MIXUP = 0.25
 """Share of the first round's mixup in later rounds and for the student."""
 INHERITED = (
     *("device", "batch_size", "optimiser", "learning_rate", "schedule", "weight_decay", "clip", "augment"),
-    *("precision", "capture", "compile"),
+    *("precision", "capture", "compile", "pretrained", "standardise"),
 )
 """Settings that members have in common with the estimator."""
 
@@ -129,6 +129,12 @@ class _Session:
         settings = self.settings
         self.rounds = ROUNDS[self.looks] if settings.member_rounds is None else settings.member_rounds
         self.mixup = MIXUP[self.looks] if settings.mixup is None else settings.mixup
+        if clf.integers_ and settings.mixup:
+            raise SettingError("Whole numbers, such as token ids, cannot be mixed; leave mixup out.")
+        self.scaling = clf.scaling_
+        """That of members that want their columns scaled."""
+        if not clf._standardises():
+            self.scaling = Scaling.of(torch.from_numpy(clf._inputs[self.learnt]))
         self.kinds = self._kinds()
         self.folds = self._folds()
         self.seeds = settings.member_seeds
@@ -143,7 +149,8 @@ class _Session:
         settings, clf = self.settings, self.clf
         asked = settings.members
         if asked is None:
-            more = OF_TABLES if self.looks == "tables" and settings.serve == "student" else ()
+            numbers = self.looks == "tables" and not clf.integers_
+            more = OF_TABLES if numbers and settings.serve == "student" else ()
             asked = (self.clf.model_, *more)
         objects = clf.objects()
         kinds = [self._kind(number, objects.get(name, name)) for number, name in enumerate(asked)]
@@ -241,7 +248,7 @@ class _Session:
             rec = member.estimator
             self.networks[k, s, f] = rec._target
             seconds = sum(r["train_seconds"] + r["valid_seconds"] for r in rec.history_)
-            take((k, s, f), self._said_by(rec._target, self._asked(f)), seconds)
+            take((k, s, f), self._said_by(rec, self._asked(f)), seconds)
         shelf = Shelf(self.where)
         for at, (k, s, f, member) in enumerate(plain):
             self._tell(member.kind, f, before + len(networks) + at, of)
@@ -292,7 +299,7 @@ class _Session:
         lesson = Lesson(
             rows=self._rows(fold, number),
             targets=None if number == 0 and not self.mixup else self._targets(fold, last),
-            scaling=self.clf.scaling_,
+            scaling=self.scaling,
             mixup=self.mixup * (LATER_MIXUP if number else 1.0),
             strong=number > 0,
         )
@@ -300,13 +307,21 @@ class _Session:
         return Member(kind.name, estimator, source, fold=fold)
 
     @torch.no_grad()
-    def _said_by(self, network: nn.Module, rows: np.ndarray) -> np.ndarray:
-        """A network's probabilities of some examples."""
+    def _said_by(self, member: Classifier, rows: np.ndarray) -> np.ndarray:
+        """A member's probabilities of some examples."""
         if not len(rows):
             return np.zeros((0, self.classes), np.float32)
-        target = as_stack(network.to(self.device).eval())
+        target, own = as_stack(member._target.to(self.device).eval()), self.prepared.run.data
+        inputs = own.inputs
+        if member.integers_ != self.clf.integers_:
+            inputs = inputs.long() if member.integers_ else inputs.float()
         data = replace(
-            self.prepared.run.data, rows=torch.from_numpy(rows).to(self.device), targets=None, augmentation=None
+            own,
+            inputs=inputs,
+            rows=torch.from_numpy(rows).to(self.device),
+            scaling=member.scaling_.to(self.device),
+            targets=None,
+            augmentation=None,
         )
         parts = [torch.softmax(batch.logits(target)[0], 1) for batch in LabelFeed([data]).in_order()]
         return torch.cat(parts).cpu().numpy()
@@ -334,7 +349,7 @@ class _Session:
         if not scaled:
             return self.clf._inputs.reshape(len(self.labels), -1)
         if self._flat is None:
-            scaling = self.clf.scaling_
+            scaling = self.scaling
             values = (self.clf._inputs - scaling.mean.numpy()) / scaling.std.numpy()
             self._flat = values.reshape(len(values), -1).astype(np.float32)
         return np.asarray(self._flat)
