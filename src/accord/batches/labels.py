@@ -73,7 +73,7 @@ class LabelData:
     """Examples of one run: some rows of ``inputs``, which may be shared with other runs, and their given labels."""
 
     inputs: Tensor
-    """(N, columns), or images (N, height, width, channels). Tables of int64 stay whole numbers, such as token ids."""
+    """(N, columns), or images (N, height, width, channels). Tables of int64, such as token ids, stay so."""
     labels: Tensor
     """(N,) class numbers."""
     rows: Tensor

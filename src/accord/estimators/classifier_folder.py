@@ -14,7 +14,9 @@ from safetensors.numpy import load_file, save_file
 from accord.batches.labels import Scaling
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
+from accord.estimators import scikit_folder
 from accord.estimators.notes import sound_notes
+from accord.estimators.scikit_models import ScikitModel
 from accord.training import resolve_device
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
     if clf.worst_images_ is not None:
         at, pixels = clf.worst_images_
         save_file({"index": at.astype(np.int64), "pixels": np.ascontiguousarray(pixels)}, draft / THUMBS)
+    target = clf.networks_.get("target")
+    if isinstance(target, ScikitModel):
+        scikit_folder.write(target, draft)
     scaling = clf.scaling_
     return {
         "model": clf.model_,

@@ -30,7 +30,8 @@ def copied(module: nn.Module, pretrained: str = "keep", still: bool = False) -> 
         network = copy.deepcopy(module)
     except (RuntimeError, TypeError) as error:
         raise SettingError(
-            f"The {type(module).__name__} cannot be copied: {first_line(error)}; hand over a function that builds it."
+            f"The {type(module).__name__} cannot be copied: {first_line(error)}; hand over a function that "
+            "builds it."
         ) from error
     rest = [network] if still else list(resting(network))
     network.float().train()
@@ -115,11 +116,9 @@ def same_weights(one: nn.Module, other: nn.Module) -> bool:
 
 def told_of(module: nn.Module, pretrained: str) -> dict[str, Any]:
     """What a run says of a module that was handed over."""
-    own = list(module.parameters())
-    counts = [
-        sum(p.numel() for p in own if not is_lazy(p)) for own in (own, [p for p in own if not p.requires_grad])
-    ]
-    return {"pretrained": pretrained, "parameters": counts[0], "frozen": counts[1]}
+    own = [one for one in module.parameters() if not is_lazy(one)]
+    frozen = sum(one.numel() for one in own if not one.requires_grad)
+    return {"pretrained": pretrained, "parameters": sum(one.numel() for one in own), "frozen": frozen}
 
 
 def in_words(told: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from accord.batches.labels import Scaling
 from accord.errors import DataError, SettingError, first_line, nearest
 from accord.estimators.handed import copied, is_frozen
-from accord.estimators.naming import is_own, object_of
+from accord.estimators.naming import is_estimator, is_own, object_of
+from accord.estimators.scikit_models import SCIKIT, Lessons, ScikitModel
 from accord.methods.assembly import LABEL_HEAD, LabelHead
 from accord.methods.two_stage import NOISE
 from accord.models import model_of, trait
@@ -48,6 +49,8 @@ class Networks:
     """Whether these modules stay in eval mode: nothing learns at a learning rate of 0."""
     integers: bool = False
     """Whether examples are rows of whole numbers, such as token ids."""
+    lessons: Lessons | None = None
+    """What a scikit-learn model learns from."""
     _width: int | None = None
 
     def __call__(self, role: str, architecture: Any = None) -> nn.Module:
@@ -71,7 +74,7 @@ class Networks:
             return WeightNet()
         if architecture == LABEL_HEAD:
             return LabelHead()
-        return self._classifier(self.model if architecture in (None, "custom") else architecture)
+        return self._classifier(self.model if architecture in (None, "custom", SCIKIT) else architecture)
 
     def _joined_noise(self, model: str) -> nn.Module:
         """hφ by a model for tables, whose columns are the target's features and the one-hot class."""
@@ -90,6 +93,8 @@ class Networks:
             model, features = object_of(model, self.own), logits_twice
         if isinstance(model, str) and (self.usual if model == "auto" else model) == "custom":
             model = self.model
+        if is_estimator(model) and self.lessons is not None:
+            return ScikitModel(model, self.lessons)
         if isinstance(model, str):
             model = self.usual if model == "auto" else model
             if len(self.shape) != 3 and not trait(model, "takes_tables", True):
@@ -121,8 +126,8 @@ class Networks:
             if not self.reads_features:
                 return Wrapped(network, logits_twice)
             raise SettingError(
-                f"The model has no linear layer of {self.classes} outputs, so say with features='layer' which layer "
-                f"its features are the output of{f' (its linear layers are {words})' if (words := ', '.join(linear)) else ''}."
+                f"A model of your own without a linear layer of {self.classes} outputs needs features='layer', the "
+                "layer before its last" + (f" (its linear layers are {', '.join(linear)})." if linear else ".")
             )
         try:
             return Wrapped(network, layer)

@@ -167,8 +167,8 @@ class LabelSettings(TaskSettings):
     optimiser: Literal["sgd", "adam"] = "sgd"
     """SGD with momentum 0.9, or Adam."""
     learning_rate: float | None = Field(default=None, ge=0, le=10)
-    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam, and a tenth of that for a
-    module whose weights are kept. At 0 nothing learns, and such a module answers as it did."""
+    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam, and a tenth of that for
+    a module whose weights are kept. At 0 nothing learns, and such a module answers as it did."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
     weight_decay: float = Field(default=5e-4, ge=0)

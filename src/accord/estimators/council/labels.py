@@ -18,11 +18,13 @@ import torch
 from torch import nn
 
 from accord.batches.labels import LabelFeed, Scaling
+from accord.data.splits import stratified_folds
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
 from accord.estimators.council.lesson import Lesson, strongly
 from accord.estimators.council.members import Asked, Member, Shelf
 from accord.estimators.council.plain import PLAIN, PlainMember, is_plain
+from accord.estimators.scikit_models import SCIKIT, is_numeric
 from accord.methods.assembly import LABEL_HEAD, LabelHead, LabelsTogether
 from accord.models import MODELS
 from accord.models.stack import as_stack
@@ -133,7 +135,7 @@ class _Session:
             raise SettingError("Whole numbers, such as token ids, cannot be mixed; leave mixup out.")
         self.scaling = clf.scaling_
         """That of members that want their columns scaled."""
-        if not clf._standardises():
+        if not clf._standardises() and is_numeric(clf._inputs):
             self.scaling = Scaling.of(torch.from_numpy(clf._inputs[self.learnt]))
         self.kinds = self._kinds()
         self.folds = self._folds()
@@ -149,7 +151,7 @@ class _Session:
         settings, clf = self.settings, self.clf
         asked = settings.members
         if asked is None:
-            numbers = self.looks == "tables" and not clf.integers_
+            numbers = self.looks == "tables" and not clf.integers_ and is_numeric(clf._inputs)
             more = OF_TABLES if numbers and settings.serve == "student" else ()
             asked = (self.clf.model_, *more)
         objects = clf.objects()
@@ -166,9 +168,9 @@ class _Session:
         from accord.estimators.classifier import Classifier
 
         if isinstance(given, str) and given not in PLAIN:
-            own_model = given == self.clf.model_ or given == CUSTOM
+            own_model = given in (self.clf.model_, CUSTOM, SCIKIT)
             if own_model and not isinstance(self.clf.model, str):
-                return Kind(CUSTOM, self.clf.model, {}, self.clf.features)
+                return Kind(self.clf.model_, self.clf.model, {}, self.clf.features)
             return Kind(given, given, {})
         if isinstance(given, Classifier):
             own = {k: v for k, v in given.changed_settings().items() if k not in ("model", "method", "seed")}
@@ -185,10 +187,7 @@ class _Session:
         folds = asked or max(2, min(FOLDS[self.looks], len(rows) // 2))
         if len(rows) < (2 * folds if asked else folds):
             raise DataError(f"{len(rows)} training examples are too few for {folds} folds; give more of them.")
-        rng = np.random.default_rng([self.settings.seed, 0xF01D])
-        order = rng.permutation(rows)
-        order = order[np.argsort(self.labels[order], kind="stable")]
-        return [np.sort(order[k::folds]) for k in range(folds)]
+        return stratified_folds(self.labels, rows, folds, seed=self.settings.seed)
 
     # -- rounds ------------------------------------------------------------------------------------------
 
@@ -223,7 +222,7 @@ class _Session:
                 told.append({"model": kind.name, "seed": seed, "round": number, "seconds": 0.0})
                 for f in range(len(self.folds)):
                     if kind.plain:
-                        plain.append((k, s, f, PlainMember(kind.name, kind.model, seed + f)))
+                        plain.append((k, s, f, PlainMember(kind.name, kind.model, seed + f, self.clf.classes_)))
                     else:
                         networks.append((k, s, f, self._member(kind, seed + f, f, number, last)))
         before = number * self.each_round
@@ -334,7 +333,8 @@ class _Session:
 
         rows, asked = self._rows(fold, number), self._asked(fold)
         targets, inputs = self._targets(fold, last)[rows], self._inputs(scaled=member.named)
-        identity = [member.kind, member.identity(), rows, asked, targets, inputs]
+        known = inputs if isinstance(inputs, np.ndarray) else self.clf._inputs
+        identity = [member.kind, member.identity(), rows, asked, targets, known]
         kept = shelf.get(identity)
         if kept is not None:
             return kept.tensors["said"].numpy(), float(kept.metadata["seconds"])
@@ -344,10 +344,13 @@ class _Session:
         shelf.put(identity, {"seconds": seconds}, {"said": torch.from_numpy(said)})
         return said, seconds
 
-    def _inputs(self, scaled: bool) -> np.ndarray:
+    def _inputs(self, scaled: bool) -> Any:
         """Examples as rows of numbers; an estimator of the user's own sees them as given."""
         if not scaled:
-            return self.clf._inputs.reshape(len(self.labels), -1)
+            given = self.clf._rows
+            return self.clf._inputs.reshape(len(self.labels), -1) if given is None else given
+        if not is_numeric(self.clf._inputs):
+            raise SettingError("Members with names need rows of numbers; take members that are estimators.")
         if self._flat is None:
             scaling = self.scaling
             values = (self.clf._inputs - scaling.mean.numpy()) / scaling.std.numpy()
