@@ -483,7 +483,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             self._hear(trained.council)
         elif judge:
             target: Any = self.networks_.get("target")
-            said = [Said(target.said, self.labels_)] if isinstance(target, ScikitModel) else None
+            said = [Said(target.told(), self.labels_)] if isinstance(target, ScikitModel) else None
             batches = LabelFeed([self._whole]).in_order if said is None else lambda: iter(said)
             judged = judge_labels(method, self.networks_, batches, len(self.classes_))
             self.label_quality_, self.predicted_ = judged.quality, judged.predicted

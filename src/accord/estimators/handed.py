@@ -108,6 +108,20 @@ def last_layer(network: nn.Module) -> nn.Module:
     return found[-1]
 
 
+def sized(network: nn.Module, users: int, items: int) -> nn.Module:
+    """A recommender that was handed over, whose rows are those of the log's ids; others are refused."""
+    if not hasattr(network, "scores"):
+        return network  # refused with all that are no recommenders
+    what = f"a log of {users} users and {items} items: its rows are those of user_ids_ and item_ids_ in their order"
+    try:
+        found = tuple(network.scores(torch.tensor([users - 1])).shape)  # pyright: ignore[reportCallIssue]
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        raise SettingError(f"The {type(network).__name__} is not for {what} ({first_line(error)}).") from error
+    if found != (1, items):
+        raise SettingError(f"The {type(network).__name__} scores {found[-1]} items, and this is {what}.")
+    return network
+
+
 def same_weights(one: nn.Module, other: nn.Module) -> bool:
     """Whether two modules are one network: the same layers with the same weights."""
     a, b = one.state_dict(), other.state_dict()

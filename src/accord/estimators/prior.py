@@ -19,7 +19,7 @@ from accord.data.interactions import Interactions
 from accord.errors import SettingError
 from accord.estimators.base import Cache, Convening, Estimator, Prepared
 from accord.estimators.council.members import Asked, Member, refuse_lost, told_of
-from accord.estimators.naming import object_of
+from accord.estimators.naming import is_scorer, object_of
 from accord.estimators.networks import logits_twice
 from accord.estimators.run_folder import seconds_of_members
 from accord.estimators.settings import COUNCIL
@@ -137,7 +137,8 @@ def _wanted(est: Estimator, given: Any) -> Estimator:
         return est.renewed(method=COUNCIL, **usual)
     if isinstance(given, str):
         return est.renewed(model=given, method="normal", **usual)
-    if not callable(given) or hasattr(given, "predict_proba"):
+    scores = est.task == "clicks" and is_scorer(given)
+    if not scores and (not callable(given) or hasattr(given, "predict_proba")):
         raise SettingError(
             f"A {type(given).__name__} cannot be a prior: give a model's name, a {est.kind} or a torch module; "
             "another estimator can be a member of a council, and a council a prior."

@@ -49,7 +49,7 @@ def taken(rows_of: Any, rows: np.ndarray) -> Any:
 def checked_rows(clf: Any, X: Any, *, reset: bool) -> Any:
     """Rows as they were given, of an array, a DataFrame, a sparse matrix, or texts; the estimator itself checks the
     columns of later ones."""
-    rows = (
+    rows: Any = (
         X.detach().cpu().numpy() if isinstance(X, Tensor) else np.asarray(X) if isinstance(X, list | tuple) else X
     )
     if getattr(rows, "ndim", 2) == 1:
@@ -181,6 +181,12 @@ class ScikitModel(nn.Module):
         pupil = Pupil(self.given, lessons.seed + number, f"Model '{type(self.given).__name__}'", lessons.classes)
         pupil.learn(lessons.rows_of, targets, rows)
         return pupil
+
+    def told(self) -> np.ndarray:
+        """What its copies said of every label."""
+        if self.said is None:
+            raise AccordError("No copy of this scikit-learn model has judged the labels.")
+        return self.said
 
     def restore(self, fitted: Any) -> ScikitModel:
         """The model as it was saved."""

@@ -16,7 +16,7 @@ from torch import nn
 
 from accord.errors import SettingError, nearest
 from accord.estimators.handed import Pretrained, is_frozen
-from accord.estimators.naming import OWN, is_estimator
+from accord.estimators.naming import OWN, is_estimator, is_scorer
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
 from accord.models import MODELS, check_model, is_solved, models_of, settings_of, space_of, trait
 from accord.optim import Updates
@@ -296,7 +296,9 @@ def usual_method(model: Any, task: str) -> str:
 
 def has_gradients(model: Any) -> bool:
     """Whether a model, by name or as an object, learns by gradients."""
-    return not (is_solved(model) or is_estimator(model) or (isinstance(model, nn.Module) and is_frozen(model)))
+    if is_estimator(model) or is_scorer(model):
+        return False
+    return not (is_solved(model) or (isinstance(model, nn.Module) and is_frozen(model)))
 
 
 def make_settings(task: str, values: dict[str, Any]) -> Any:
