@@ -29,6 +29,7 @@ from accord.estimators.examples import (
     count,
     is_table,
     is_whole,
+    known_ids,
     lowest_and_highest,
     on_device,
     refuse_other_than_pairs,
@@ -50,6 +51,7 @@ from accord.estimators.scikit_models import (
     ScikitModel,
     as_array,
     checked_rows,
+    folds_of,
     refuse_other,
     taken,
 )
@@ -209,6 +211,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         if self._rows is not None:
             build.lessons = Lessons(self._rows, self.labels_, self.classes_, run, settings.seed, not held.any())
             seen = np.flatnonzero(held)
+            self.notes_ |= {"judged_by_folds": folds_of(len(rows))} if crossed and not len(seen) else {}
             valid = Judges(self.labels_[seen], taken(self._rows, seen)) if len(seen) else Judges(self.labels_)
         else:
             self._check(build)
@@ -270,7 +273,9 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self.labels_ = labels.astype(np.int64)
         table = self._rows is not None and is_table(X)
         self.shape_: tuple[int, ...] = (getattr(self, "n_features_in_", 1),) if table else tuple(inputs.shape[1:])
-        self.integers_ = inputs.dtype == np.int64 and self._networks().takes_integers(lowest_and_highest(inputs))
+        self.integers_ = False
+        if inputs.dtype == np.int64:
+            self.integers_ = self._networks().takes_integers(lowest_and_highest(inputs))
         self._inputs = inputs.astype(np.float32) if inputs.dtype == np.int64 and not self.integers_ else inputs
         name = self.settings.model
         self.model_ = self._usual_model() if name == "auto" else name
@@ -534,7 +539,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             values = on_device(inputs[start : start + BLOCK], device)
             labels = torch.zeros(len(values), dtype=torch.int64, device=device)
             data = self._data(values, labels, torch.arange(len(values), device=device))
-            with torch.no_grad():
+            with torch.no_grad(), known_ids():
                 parts += [torch.softmax(batch.logits(target)[0], 1) for batch in LabelFeed([data]).in_order()]
         answers = torch.cat(parts).double().cpu().numpy()
         lost = ~np.isfinite(answers).all(1)

@@ -119,6 +119,17 @@ def as_whole(table: np.ndarray) -> np.ndarray:
     return table.astype(np.int64)
 
 
+@contextmanager
+def known_ids() -> Iterator[None]:
+    """An embedding that has no row for an id is one sentence."""
+    try:
+        yield
+    except IndexError as error:
+        raise DataError(
+            f"These examples have an id that the model does not have ({error}); leave it out."
+        ) from error
+
+
 def as_classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """The distinct labels, sorted, and the number of each example's."""
     with refused("give each example one label, a word or a whole number"):

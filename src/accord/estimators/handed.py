@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from types import MethodType
 from typing import Any, Literal
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from accord.data.ids import Ids
 from accord.errors import SettingError, first_line
 
 Pretrained = Literal["keep", "head", "reset"]
@@ -108,18 +110,37 @@ def last_layer(network: nn.Module) -> nn.Module:
     return found[-1]
 
 
-def sized(network: nn.Module, users: int, items: int) -> nn.Module:
-    """A recommender that was handed over, whose rows are those of the log's ids; others are refused."""
-    if not hasattr(network, "scores"):
-        return network  # refused with all that are no recommenders
-    what = f"a log of {users} users and {items} items: its rows are those of user_ids_ and item_ids_ in their order"
-    try:
-        found = tuple(network.scores(torch.tensor([users - 1])).shape)  # pyright: ignore[reportCallIssue]
-    except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        raise SettingError(f"The {type(network).__name__} is not for {what} ({first_line(error)}).") from error
-    if found != (1, items):
-        raise SettingError(f"The {type(network).__name__} scores {found[-1]} items, and this is {what}.")
-    return network
+class ByIds(nn.Module):
+    """A recommender that was handed over: its rows are the ids of the log, which are whole numbers."""
+
+    users: Tensor
+    items: Tensor
+
+    def __init__(self, module: nn.Module, user_ids: Ids, item_ids: Ids) -> None:
+        super().__init__()
+        self.module = module
+        for name, ids in (("users", user_ids), ("items", item_ids)):
+            rows = np.asarray(ids.values.to_pylist())
+            if rows.dtype.kind not in "iu" or rows.min() < 0:
+                raise SettingError(
+                    f"The rows of a {type(module).__name__} that is handed over are ids, and the log's {name} are "
+                    f"no row numbers (the first is {rows[0]}): hand over a function that builds it."
+                )
+            self.register_buffer(name, torch.from_numpy(rows.astype(np.int64)), persistent=False)
+        try:
+            with torch.no_grad():
+                self.scores(self.users.argmax()[None])
+        except (RuntimeError, IndexError, ValueError, TypeError) as error:
+            raise SettingError(
+                f"The {type(module).__name__} has no scores for users up to {int(self.users.max())} and items up "
+                f"to {int(self.items.max())} ({first_line(error)}): its rows are the ids of the log."
+            ) from error
+
+    def logits(self, users: Tensor, items: Tensor) -> Tensor:
+        return self.module.logits(self.users[users], self.items[items])  # pyright: ignore[reportCallIssue]
+
+    def scores(self, users: Tensor) -> Tensor:
+        return self.module.scores(self.users[users])[:, self.items]  # pyright: ignore[reportCallIssue]
 
 
 def same_weights(one: nn.Module, other: nn.Module) -> bool:

@@ -17,7 +17,7 @@ from accord.data.interactions import NO_NEGATIVE, Interactions
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import recommender_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
-from accord.estimators.handed import copied, sized, told_of
+from accord.estimators.handed import ByIds, copied, told_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import RecommenderKeywords
 from accord.estimators.limits import require_memory
@@ -325,7 +325,7 @@ class Recommender(Estimator):
         if isinstance(network, ScoredPairs) and not takes_it:
             raise SettingError(
                 f"Method '{settings.method}' learns by gradients, and the {network.scorer.name} comes fitted: take "
-                "method='normal', or let it be the prior of DeCA(p) (prior=…) or a member of a council (members=[…])."
+                "method='normal', or let it be a prior (prior=…) or a member of a council (members=[…])."
             )
         if is_solved(network) and not takes_it:
             raise SettingError(not_taken(settings.method, type(network).__name__, self.task))
@@ -338,7 +338,8 @@ class Recommender(Estimator):
         """A network of the log's users and items, by a factory, or of what was handed over."""
         ids, sizes = (self.user_ids_, self.item_ids_), (len(self.user_ids_), len(self.item_ids_))
         if isinstance(factory, nn.Module):
-            return sized(copied(factory, self.settings.pretrained), *sizes)
+            own = copied(factory, self.settings.pretrained)
+            return ByIds(own, *ids) if isinstance(own, PairModel) else own
         if is_scorer(factory):
             return ScoredPairs(factory, *ids)
         try:

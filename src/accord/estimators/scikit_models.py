@@ -219,10 +219,14 @@ def logarithms(said: np.ndarray) -> Tensor:
 
 
 def _folds(lessons: Lessons, rows: np.ndarray) -> list[np.ndarray]:
-    count = min(FOLDS, max(2, len(rows) // 2))
     if len(rows) < 2 or len(np.unique(lessons.labels[rows])) < 2:
         raise DataError("Judging labels out of fold needs at least two examples of different classes; give more.")
-    return stratified_folds(lessons.labels, rows, count, seed=lessons.seed)
+    return stratified_folds(lessons.labels, rows, folds_of(len(rows)), seed=lessons.seed)
+
+
+def folds_of(examples: int) -> int:
+    """Into how many folds so many examples are cut."""
+    return min(FOLDS, max(2, examples // 2))
 
 
 class Judges:
