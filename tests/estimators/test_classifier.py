@@ -181,9 +181,7 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
     assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
     with pytest.raises(DataError, match="model of your own"):
         Classifier.load(tmp_path / "own")
-    with pytest.raises(
-        SettingError, match="of 4 outputs.*its linear layers are body.0, last"
-    ):
+    with pytest.raises(SettingError, match="of 4 outputs.*its linear layers are body.0, last"):
         Classifier(model=Own(5, 3)).fit(np.vstack([X, X[:5]]), np.append(y, [3] * 5))
     with pytest.raises(SettingError, match="did you mean 'body'"):
         Classifier(model=Own(5, 3), features="bodi").fit(X, y)

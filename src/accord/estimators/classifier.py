@@ -116,6 +116,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     @property
     def settings(self) -> Any:
         """The settings, checked."""
+        if isinstance(self.model, str) and self.model == SCIKIT:
+            raise SettingError(f"Model '{SCIKIT}' stands for an estimator of yours; give the estimator itself.")
         given = usual_method(self.model, self.task) if self.method is None else self.method
         method, chosen = chosen_method(given, self.task)  # set_params may give any form
         values = {name: getattr(self, name) for name in settings_class(self.task).model_fields}
@@ -246,8 +248,6 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self.names_ = None if names is None else np.asarray(names)
         if self.names_ is not None and self.names_.shape != (count(y),):
             raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
-        if self.settings.model == SCIKIT and isinstance(self.model, str):
-            raise SettingError(f"Model '{SCIKIT}' stands for an estimator of yours; give the estimator itself.")
         self._rows = None
         if is_table(X) and is_estimator(self.model):
             self._rows = checked_rows(self, X, reset=True)
