@@ -86,8 +86,9 @@ def test_a_factory_is_still_a_factory() -> None:
     built: list[tuple[int, int]] = []
 
     def make(users: int, items: int) -> nn.Module:
+        network = GMF(users, items, 4)
         built.append((users, items))
-        return GMF(users, items, 4)
+        return network
 
     rec = Recommender(model=make, epochs=1)
     assert rec.fit(LOG).settings.method == "deca-p"

@@ -85,7 +85,7 @@ def has_factors(given: Any) -> bool:
 
 def is_scorer(given: Any) -> bool:
     """Whether it is an object, and no class or module, that scores pairs of users and items."""
-    if isinstance(given, str | type | nn.Module) or inspect.isroutine(given):
+    if isinstance(given, str | type | nn.Module) or inspect.isroutine(given) or is_estimator(given):
         return False
     return has_factors(given) or any(callable(getattr(given, name, None)) for name in ("predict", "score"))
 

@@ -35,7 +35,7 @@ from accord.estimators.log_split import (
 )
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.estimators.naming import OWN, is_scorer, named_objects, object_of, unspelled, with_objects
-from accord.estimators.scorers import ScoredPairs, gives_scores, is_function
+from accord.estimators.scorers import WANTED, ScoredPairs, gives_scores, is_function
 from accord.estimators.settings import check_prior, not_taken, refuse_solved, usual_method
 from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK, Scorer
@@ -68,6 +68,8 @@ class Recommender(Estimator):
     def __init__(self, model: Any = "gmf", method: Any = None, **given: Unpack[RecommenderKeywords]) -> None:
         """Without a ``method`` it is deca-p, or normal for a model that is solved, as ease, or comes fitted."""
         self._factory: Any = None if isinstance(model, str) else model
+        if self._factory is not None and not (callable(model) or is_scorer(model)):
+            raise SettingError(f"A {type(model).__name__} cannot recommend: {WANTED}.")
         self._open = method is None and is_function(model)  # which may be a factory, or score pairs
         settings, self._objects = named_objects(given)
         method = usual_method(model, self.task) if method is None else method

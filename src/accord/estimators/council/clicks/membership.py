@@ -11,10 +11,11 @@ from torch import nn
 
 from accord.errors import SettingError
 from accord.estimators.council.members import Member
+from accord.estimators.handed import ByIds
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, refuse_other_ids
 from accord.estimators.naming import is_scorer
 from accord.estimators.recommender import Recommender
-from accord.estimators.scorers import gives_scores, is_function
+from accord.estimators.scorers import first_pairs, gives_scores, is_function
 from accord.models import is_solved
 
 FOLDS, MOST_CLICKS = 5, 2_000_000
@@ -85,7 +86,13 @@ def scores_pairs(given: Any, split: SplitLog) -> bool:
     """Whether a member comes fitted, and scores pairs of ids."""
     if isinstance(given, Recommender):
         given = given._chosen
-    return is_scorer(given) or (is_function(given) and gives_scores(given, split.user_ids, split.item_ids))
+    ids = split.user_ids, split.item_ids
+    if isinstance(given, nn.Module):
+        ByIds(given, *ids)  # what does not fit the log is refused here
+    if is_scorer(given):
+        first_pairs(given, *ids)
+        return True
+    return is_function(given) and gives_scores(given, *ids)
 
 
 def _kind(given: Any, number: int) -> str:
