@@ -14,7 +14,9 @@ from safetensors.numpy import load_file, save_file
 from accord.batches.labels import Scaling
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
+from accord.estimators import scikit_folder
 from accord.estimators.notes import sound_notes
+from accord.estimators.scikit_models import ScikitModel
 from accord.training import resolve_device
 
 if TYPE_CHECKING:
@@ -33,12 +35,16 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
     if clf.worst_images_ is not None:
         at, pixels = clf.worst_images_
         save_file({"index": at.astype(np.int64), "pixels": np.ascontiguousarray(pixels)}, draft / THUMBS)
+    target = clf.networks_.get("target")
+    if isinstance(target, ScikitModel):
+        scikit_folder.write(target, draft)
     scaling = clf.scaling_
     return {
         "model": clf.model_,
         "classes": {"type": clf.classes_.dtype.str, "values": clf.classes_.tolist()},
         "shape": list(clf.shape_),
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
+        "integers": clf.integers_,
         "data": clf.notes_,
     }
 
@@ -61,6 +67,7 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     """Classes, shape, scaling and the judgement of every label, each checked against the others."""
     clf.classes_ = _classes(config["classes"])
     clf.shape_, clf.model_ = tuple(int(n) for n in config["shape"]), config["model"]
+    clf.integers_ = bool(config.get("integers", False))
     clf.n_features_in_ = int(np.prod(clf.shape_))
     mean, std = (torch.tensor(config["scaling"][name], dtype=torch.float32) for name in ("mean", "std"))
     clf.scaling_ = Scaling(mean, std)

@@ -30,7 +30,7 @@ class LabelRun(SavedRun):
                 f"Noise added: {noise['rate']:.0%} of labels redrawn ({noise['kind']}), "
                 f"{noise['realised']:.1%} are wrong"
             )
-        lines += [*self.heard(), *self.kept_epochs("accuracy", "accuracy"), *self.doubts()]
+        lines += [*self.handed(), *self.heard(), *self.kept_epochs("accuracy", "accuracy"), *self.doubts()]
         return [*lines, f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong"]
 
     def audit(self, share: float | None, truth: Path | None) -> Audit:
