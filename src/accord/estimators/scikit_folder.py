@@ -8,9 +8,9 @@ from typing import Any
 
 from accord.errors import DataError, SettingError, first_line
 from accord.estimators.scikit_models import ScikitModel
+from accord.extras import needed
 
 MODEL = "model.skops"
-NEEDED = "needs the package skops: install accord[scikit-models]"
 
 
 class Stored:
@@ -31,10 +31,7 @@ class Stored:
 
 def write(target: ScikitModel, draft: Path) -> None:
     """Write the fitted estimator into a run folder that is being made."""
-    try:
-        from skops.io import dumps
-    except ImportError as error:
-        raise SettingError(f"Saving a scikit-learn model {NEEDED}.") from error
+    dumps = needed("skops.io", "Saving a scikit-learn model").dumps
     fitted = target.fitted.model if target.fitted is not None else None
     try:
         (draft / MODEL).write_bytes(dumps(fitted))
@@ -47,14 +44,11 @@ def write(target: ScikitModel, draft: Path) -> None:
 
 def read(run: Path, trusted: Sequence[str]) -> Any:
     """Read it, if all its types are known to be safe or ``trusted``."""
-    try:
-        from skops.io import get_untrusted_types, load
-    except ImportError as error:
-        raise SettingError(f"'{run}' holds a scikit-learn model, and loading it {NEEDED}.") from error
+    skops = needed("skops.io", f"'{run}' holds a scikit-learn model, and loading it")
     path = run / MODEL
     try:
-        unknown = [name for name in get_untrusted_types(file=path) if name not in trusted]
-        fitted = None if unknown else load(path, trusted=list(trusted))
+        unknown = [name for name in skops.get_untrusted_types(file=path) if name not in trusted]
+        fitted = None if unknown else skops.load(path, trusted=list(trusted))
     except Exception as error:  # whatever a damaged file makes skops raise
         raise DataError(
             f"'{path}' does not hold a scikit-learn model ({first_line(error)}); fit it again."
