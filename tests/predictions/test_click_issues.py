@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import accord
@@ -45,17 +46,25 @@ def made(seed: int = 0, users: int = 150, items: int = 60) -> tuple[pd.DataFrame
     return table(own), table((free[0][far], free[1][far])), noise[own]
 
 
+def as_pandas(table: Any) -> pd.DataFrame:
+    """A result of whatever kind, as a frame."""
+    return table if isinstance(table, pd.DataFrame) else table.to_pandas()
+
+
 def quality(table: Any) -> np.ndarray:
-    return table.to_pandas().sort_values("index")["label_quality"].to_numpy()
+    return as_pandas(table).sort_values("index")["label_quality"].to_numpy()
 
 
 def test_the_table() -> None:
     log, far, noise = made()
     found = accord.find_click_issues(log, ["good", "fair", "bad"], non_clicks=far)
     names = ["index", "user", "item", "label_quality", "is_label_issue", "votes", "voters", "agreement"]
-    assert found.column_names == names
-    assert accord.find_click_issues(log, "good").column_names == names[:5]
-    frame = found.to_pandas()
+    assert isinstance(found, pd.DataFrame)  # as the log came
+    assert isinstance(accord.find_click_issues(pa.table(log), "good"), pa.Table)
+    assert isinstance(accord.find_click_issues(pl.from_pandas(log), "good"), pl.DataFrame)
+    assert list(found.columns) == names
+    assert list(accord.find_click_issues(log, "good").columns) == names[:5]
+    frame = found
     assert (np.diff(frame["label_quality"]) >= 0).all()
     source = log.iloc[frame["index"]].reset_index(drop=True)
     assert frame["user"].equals(source["user"])
@@ -132,7 +141,7 @@ def test_who_says_nothing_is_spoken_for() -> None:
     gaps.loc[gaps.index[::3], "good"] = np.nan
     found = accord.find_click_issues(gaps, ["good", "fair"], non_clicks=far)
     assert np.isfinite(quality(found)).all()
-    voters = found.to_pandas().sort_values("index")["voters"].to_numpy()
+    voters = as_pandas(found).sort_values("index")["voters"].to_numpy()
     assert (voters == np.where(gaps["good"].isna(), 1, 2)).all()
 
 

@@ -41,8 +41,13 @@ def made(
     return np.stack(seen), labels, truth
 
 
-def by_index(table: pa.Table) -> pd.DataFrame:
-    return table.to_pandas().sort_values("index").reset_index(drop=True)
+def as_pandas(table: Any) -> pd.DataFrame:
+    """A result of whatever kind, as a frame."""
+    return table if isinstance(table, pd.DataFrame) else table.to_pandas()
+
+
+def by_index(table: Any) -> pd.DataFrame:
+    return as_pandas(table).sort_values("index").reset_index(drop=True)
 
 
 def test_the_table() -> None:

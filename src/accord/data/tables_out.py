@@ -10,6 +10,8 @@ from accord.errors import SettingError, nearest
 from accord.extras import needed
 
 TableKind = Literal["arrow", "pandas", "polars"]
+OURS = b"accord."
+"""Metadata that goes along, in the attrs of a pandas frame."""
 FRAMES: tuple[TableKind, ...] = ("pandas", "polars")
 
 
@@ -30,7 +32,10 @@ def as_kind(table: pa.Table, kind: TableKind) -> Any:
     """An Arrow table as a table of a kind."""
     if kind == "pandas":
         needed("pandas", "A pandas table")
-        return table.to_pandas()
+        frame = table.to_pandas()
+        known = (table.schema.metadata or {}).items()
+        frame.attrs |= {name.decode(): value.decode() for name, value in known if name.startswith(OURS)}
+        return frame
     if kind == "polars":
         return needed("polars", "A polars table").from_arrow(table)
     return table

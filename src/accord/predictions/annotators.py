@@ -11,6 +11,7 @@ import pyarrow.compute
 
 from accord.data.ids import Ids
 from accord.data.reading import begun, read_table
+from accord.data.tables_out import as_kind, kind_of_table
 from accord.errors import DataError, nearest
 from accord.estimators.issues import worst_first
 from accord.objectives.consensus import softmax
@@ -28,15 +29,15 @@ FACTORS = tuple(0.25 * 2 ** (k / 2) for k in range(11))
 
 @dataclass(frozen=True)
 class AnnotatorIssues:
-    """What annotators say together."""
+    """What annotators say together: tables of Arrow, or pandas or polars frames where annotations came as one."""
 
-    consensus: pa.Table
+    consensus: Any
     """Each example: example, consensus_label, label_quality (its probability), annotations (labels it has) and
     agreement (the share of them that are the consensus label)."""
-    annotators: pa.Table
+    annotators: Any
     """Each annotator, worst first: annotator, quality (how often it is right), labels (how many it gave), agreement
     (the share of these that are the consensus label) and worst_class (the class it gets wrong most often)."""
-    issues: pa.Table
+    issues: Any
     """Each given label, worst first: index (its row in the table), example, annotator, given_label,
     predicted_label (the consensus), label_quality and is_label_issue."""
 
@@ -94,7 +95,9 @@ def find_annotator_issues(
     counts = len(ids[1]), len(people[1]), len(order)
     held = Annotations(ids[0], people[0], given, counts)
     fit = _fitted(held, list(members.values()), seed)
-    return _told(held, fit, ids[1], people[1], order)
+    told = _told(held, fit, ids[1], people[1], order)
+    kind = kind_of_table(annotations)
+    return AnnotatorIssues(*(as_kind(one, kind) for one in (told.consensus, told.annotators, told.issues)))
 
 
 def _fitted(held: Annotations, members: list[np.ndarray], seed: int) -> Annotators:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from accord.data.tables_out import as_kind, kind_of_table
 from accord.errors import DataError
 from accord.estimators.issues import flag_share, worst_first
 from accord.predictions.arrays import as_arrow, check_members, class_numbers, members_of
@@ -20,7 +21,7 @@ NOTES = b"accord.council"
 
 def find_label_issues(
     labels: Any, pred_probs: Any, *, classes: Any = None, share: float | None = None, seed: int = 0
-) -> pa.Table:
+) -> Any:
     """Every label, worst first, judged by probabilities of models that have not learned it; nothing is trained.
 
     Parameters
@@ -43,7 +44,7 @@ def find_label_issues(
 
     Returns
     -------
-    pyarrow.Table
+    pyarrow.Table, or a pandas or polars frame where labels or pred_probs came as one
         index (the row number), given_label, predicted_label (the likeliest class by the predictions and the given
         label), label_quality (the chance of the given label against the likeliest other one; 1 = clean) and
         is_label_issue; of several arrays also ``votes`` (members whose likeliest class is the given label) of so
@@ -78,7 +79,8 @@ def find_label_issues(
     if len(arrays) > 1:
         voters = np.full(count, len(arrays), np.int16)
         columns |= {"votes": verdict.believers, "voters": voters, "agreement": verdict.agreement}
-    return worst_first(pa.table(columns)).replace_schema_metadata({NOTES: json.dumps(_notes(council, members))})
+    issues = worst_first(pa.table(columns)).replace_schema_metadata({NOTES: json.dumps(_notes(council, members))})
+    return as_kind(issues, kind_of_table(labels, pred_probs))
 
 
 def _notes(council: Council, members: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -88,11 +90,13 @@ def _notes(council: Council, members: Mapping[str, np.ndarray]) -> dict[str, Any
     return {"weights": weights, "trust": round(council.trust, 4), "right": round(right, 4)}
 
 
-def notes_of(issues: pa.Table) -> dict[str, Any]:
-    """What `find_label_issues` says of its members, such as their ``weights``.
+def notes_of(issues: Any) -> dict[str, Any]:
+    """What `find_label_issues` says of its members, such as their ``weights``; polars frames do not carry it.
 
     >>> issues = find_label_issues([0, 1, 1], [[[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]]] * 2)
     >>> notes_of(issues)["weights"]
     {'1': 0.5, '2': 0.5}
     """
-    return json.loads((issues.schema.metadata or {}).get(NOTES, b"{}"))
+    if isinstance(issues, pa.Table):
+        return json.loads((issues.schema.metadata or {}).get(NOTES, b"{}"))
+    return json.loads(getattr(issues, "attrs", {}).get(NOTES.decode(), "{}"))
