@@ -65,7 +65,7 @@ def test_an_extra_holds_what_it_is_named_for(module: str) -> None:
 
 def test_all_holds_every_extra_that_is_named() -> None:
     (whole,) = PROJECT["optional-dependencies"]["all"]
-    assert set(re.findall(r"\w+", whole.partition("[")[2])) == set(EXTRA_OF.values())
+    assert set(re.findall(r"[\w-]+", whole.partition("[")[2])) == set(EXTRA_OF.values())
 
 
 def searching(place: Path) -> None:
