@@ -152,11 +152,11 @@ class LabelSettings(TaskSettings):
 
     model: str = "auto"
     """mlp, convnet, resnet32 or inception; auto takes mlp for tables and convnet for images (mlp where they are
-    smaller than 4 pixels); in Python also any torch module, a callable (shape, classes) -> module, or a scikit-learn
-    estimator or pipeline."""
+    smaller than 4 pixels); in Python also any torch module, a callable (shape, classes) -> module, or an estimator
+    or pipeline of scikit-learn."""
     method: str = "deca-p"
-    """The training method: normal, ensemble, mw-net, itlm, deca or deca-p; if none is named, normal for scikit-learn's
-    estimators and for modules of which all is frozen."""
+    """The training method: normal, ensemble, mw-net, itlm, deca or deca-p; if none is named, normal for estimators
+    of scikit-learn, and for modules that are frozen as a whole."""
     epochs: int = Field(default=60, ge=1)
     """Epochs in a phase."""
     patience: int = Field(default=0, ge=0)
