@@ -38,7 +38,7 @@ from accord.estimators.examples import (
     refused,
     scaled_weights,
 )
-from accord.estimators.handed import same_weights, told_of
+from accord.estimators.handed import same_weights, told_of, weights_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import ClassifierKeywords
 from accord.estimators.label_issues import judge as judge_labels
@@ -340,6 +340,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
         own += place_of(source)
+        own += weights_of([self.model, *self.objects().values()], self.settings.pretrained)
         own += [] if self._weights is None else [(self._weights, self._weights)]
         own += [] if source.get("divided") is None else [(source["divided"], source["divided"])]
         return [*own, *((one, np.asarray(one)) for one in further)]
