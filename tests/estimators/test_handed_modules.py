@@ -15,6 +15,7 @@ from accord import Classifier
 from accord.errors import DataError, SettingError
 from accord.estimators.handed import copied, reset, resting
 from accord.tasks.runs import run_of
+from accord.training import Checkpoints
 
 CLASSES = 3
 
@@ -221,6 +222,26 @@ def test_reset_and_head_by_seed(given: Any) -> None:
     assert shared == {"keep": weights, "head": weights[:1], "reset": []}
     fresh = Classifier(model=lambda shape, classes: Net(), method="normal", epochs=1).fit(X, y)
     assert "weights" not in fresh.notes_  # a function makes what it makes
+
+
+def test_a_checkpoint_is_known_by_the_weights_that_were_handed_over(
+    given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accord.training.checkpoints.SECONDS", 0.0)
+    net, X, y, _ = given
+    other = copy.deepcopy(net)
+    nn.init.zeros_(other.head.weight)
+    quick: dict[str, Any] = {"method": "normal", "epochs": 3, "learning_rate": 0.0}
+
+    def stop(now: Any) -> None:
+        if now.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Classifier(model=other, **quick).fit(X, y, callback=stop, checkpoint=Checkpoints(tmp_path))
+    assert list(tmp_path.iterdir())
+    clf = Classifier(model=net, **quick).fit(X, y, checkpoint=Checkpoints(tmp_path))
+    assert clf.score(X, y) > 0.9  # those of the other net were not taken up
 
 
 def test_two_networks_that_begin_as_one_are_warned_of(given: Any, recwarn: Any) -> None:

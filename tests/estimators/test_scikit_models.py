@@ -16,6 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
@@ -101,6 +102,18 @@ def test_an_estimator_gets_what_was_given() -> None:
     assert clf.worst_images_ is not None
     weighted = Classifier(model=LogisticRegression(class_weight={"ash": 50.0, "birch": 1.0, "cedar": 1.0}))
     assert (weighted.fit(X[:, :1], wrong).predict(X[:, :1]) == "ash").mean() > 0.6
+
+
+def test_weights_of_examples_reach_the_estimator_and_its_copies() -> None:
+    X, _, wrong = blobs()
+    weights = np.where(np.arange(len(X)) % 10 == 0, 0.0, 2.0)  # which are wrong
+    clf = Classifier(model=PIPELINE).fit(X, wrong, sample_weight=weights)
+    theirs = clone(PIPELINE).fit(X, wrong, logisticregression__sample_weight=weights)
+    assert np.array_equal(clf.predict_proba(X), theirs.predict_proba(X))
+    right = clf.predicted_ == clf.labels_
+    assert clf.validation_["training"]["accuracy"] == pytest.approx(right[weights > 0].mean()) != right.mean()
+    with pytest.raises(SettingError, match="'KNeighborsClassifier' takes no sample_weight"):
+        Classifier(model=KNeighborsClassifier()).fit(X, wrong, sample_weight=weights)
 
 
 def test_seeds_reach_what_has_none_of_its_own() -> None:

@@ -38,7 +38,7 @@ from accord.estimators.examples import (
     refused,
     scaled_weights,
 )
-from accord.estimators.handed import same_weights, told_of
+from accord.estimators.handed import same_weights, told_of, weights_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import ClassifierKeywords
 from accord.estimators.label_issues import judge as judge_labels
@@ -223,19 +223,21 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         build = self._networks(self._has_lone_steps(len(rows)))
         valid: Any = None
         if self._rows is not None:
-            if weights is not None:
-                raise SettingError("A model of scikit-learn takes no sample_weight here; leave it out.")
-            build.lessons = Lessons(self._rows, self.labels_, self.classes_, run, settings.seed, not held.any())
             seen = np.flatnonzero(held)
+            build.lessons = Lessons(
+                self._rows, self.labels_, self.classes_, run, settings.seed, not len(seen), weights
+            )
             self.notes_ |= {"judged_by_folds": folds_of(len(rows))} if crossed and not len(seen) else {}
-            valid = Judges(self.labels_[seen], taken(self._rows, seen)) if len(seen) else Judges(self.labels_)
+            unseen = taken(self._rows, seen) if len(seen) else None
+            own = seen if len(seen) else slice(None)
+            valid = Judges(self.labels_[own], unseen, None if weights is None else weights[own])
         else:
             self._check(build)
             if held.any():
                 valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device))
         if self._weights is not None:
             data.weights = torch.from_numpy(self._weights).float().to(device)
-            if valid is not None:
+            if isinstance(valid, LabelData):
                 valid.weights = data.weights
         self._eval_set = self._other(eval_set, cache)
         run.valid, run.eval_set = valid, self._eval_set
@@ -338,6 +340,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
         own += place_of(source)
+        own += weights_of([self.model, *self.objects().values()], self.settings.pretrained)
         own += [] if self._weights is None else [(self._weights, self._weights)]
         own += [] if source.get("divided") is None else [(source["divided"], source["divided"])]
         return [*own, *((one, np.asarray(one)) for one in further)]

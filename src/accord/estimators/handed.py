@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import MethodType
 from typing import Any, Literal
 
@@ -147,6 +147,13 @@ def same_weights(one: nn.Module, other: nn.Module) -> bool:
     """Whether two modules are one network: the same layers with the same weights."""
     a, b = one.state_dict(), other.state_dict()
     return list(a) == list(b) and all(x.shape == b[k].shape and bool((x == b[k]).all()) for k, x in a.items())
+
+
+def weights_of(given: Iterable[Any], pretrained: str) -> list[tuple[Any, np.ndarray]]:
+    """The weights that modules were handed over with, where they are kept: a checkpoint is known by them."""
+    modules = [one for one in given if isinstance(one, nn.Module)] if pretrained != "reset" else []
+    tensors = [tensor for module in modules for tensor in module.state_dict().values() if not is_lazy(tensor)]
+    return [(one, one.detach().float().cpu().numpy()) for one in tensors]
 
 
 def told_of(module: nn.Module, pretrained: str) -> dict[str, Any]:

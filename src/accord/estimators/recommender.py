@@ -18,7 +18,7 @@ from accord.data.tables_out import kind_of_table
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import recommender_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
-from accord.estimators.handed import ByIds, copied, told_of
+from accord.estimators.handed import ByIds, copied, told_of, weights_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import RecommenderKeywords
 from accord.estimators.limits import require_memory
@@ -188,6 +188,7 @@ class Recommender(Estimator):
             [
                 *((split.clicks, split.clicks.keys), (split.part, split.part)),
                 *((split.user_ids, len(split.user_ids)), *place_of(source)),
+                *weights_of([self._factory, *self._objects.values()], settings.pretrained),
             ],
             self._shared_by_stack(made, split),
             bytes_needed=need,

@@ -30,11 +30,13 @@ class Stored:
 
 
 def write(target: ScikitModel, draft: Path) -> None:
-    """Write the fitted estimator into a run folder that is being made."""
-    dumps = needed("skops.io", "Saving a scikit-learn model").dumps
+    """Write the fitted estimator into a run folder that is being made, if it can be read again."""
+    skops = needed("skops.io", "Saving a scikit-learn model")
     fitted = target.fitted.model if target.fitted is not None else None
     try:
-        (draft / MODEL).write_bytes(dumps(fitted))
+        stored = skops.dumps(fitted)
+        skops.loads(stored, trusted=skops.get_untrusted_types(data=stored))  # it was made here
+        (draft / MODEL).write_bytes(stored)
     except Exception as error:  # whatever a part of somebody's pipeline raises
         raise SettingError(
             f"The {type(fitted).__name__} cannot be saved without pickle: {first_line(error)}; leave out parts "

@@ -91,18 +91,29 @@ class Pupil:
         if unset:
             self.model.set_params(**dict.fromkeys(unset, seed % (1 << 32)))
 
-    def learn(self, inputs: Any, targets: np.ndarray, rows: np.ndarray) -> None:
+    def learn(self, inputs: Any, targets: np.ndarray, rows: np.ndarray, weights: np.ndarray | None = None) -> None:
         """From rows of the inputs and their targets (rows, classes), by weight where it takes weights."""
+        weighs = self._weighs()
+        if weights is not None and weighs is None:
+            raise SettingError(f"{self.what} takes no sample_weight; leave it out, or take another estimator.")
         try:
-            sure = self.names is not None and bool((targets.max(1) == 1).all())
-            if has_fit_parameter(self.model, "sample_weight") and not sure:
+            sure = weights is None and self.names is not None and bool((targets.max(1) == 1).all())
+            if weighs is not None and not sure:
                 at, labels = np.nonzero(targets >= LEAST)
-                weights = targets[at, labels].astype(np.float64)
-                self.model.fit(taken(inputs, rows[at]), self._called(labels), sample_weight=weights)
+                own = targets[at, labels].astype(np.float64) * (1.0 if weights is None else weights[at])
+                self.model.fit(taken(inputs, rows[at]), self._called(labels), **{weighs: own})
             else:
                 self.model.fit(taken(inputs, rows), self._called(targets.argmax(1)))
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise SettingError(f"{self.what} cannot learn these examples: {first_line(error)}") from error
+
+    def _weighs(self) -> str | None:
+        """What the weights of examples are called in its fit: those of a pipeline are its last step's."""
+        steps = getattr(self.model, "steps", None)
+        if steps:
+            name, last = steps[-1]
+            return f"{name}__sample_weight" if has_fit_parameter(last, "sample_weight") else None
+        return "sample_weight" if has_fit_parameter(self.model, "sample_weight") else None
 
     def _called(self, labels: np.ndarray) -> np.ndarray:
         return labels if self.names is None else self.names[labels]
@@ -135,6 +146,8 @@ class Lessons:
     seed: int = 0
     crossed: bool = True
     """Whether copies judge the rows that they never saw."""
+    weights: np.ndarray | None = None
+    """Of every example."""
 
     @property
     def learnt(self) -> np.ndarray:
@@ -179,7 +192,7 @@ class ScikitModel(nn.Module):
     def _taught(self, rows: np.ndarray, targets: np.ndarray, number: int) -> Pupil:
         lessons = self.lessons
         pupil = Pupil(self.given, lessons.seed + number, f"Model '{type(self.given).__name__}'", lessons.classes)
-        pupil.learn(lessons.rows_of, targets, rows)
+        pupil.learn(lessons.rows_of, targets, rows, None if lessons.weights is None else lessons.weights[rows])
         return pupil
 
     def told(self) -> np.ndarray:
@@ -232,14 +245,15 @@ def folds_of(examples: int) -> int:
 class Judges:
     """Measures a scikit-learn model: by its copies that never saw a row, or on further examples."""
 
-    def __init__(self, labels: np.ndarray, rows_of: Any = None) -> None:
-        self.labels, self.rows_of = labels, rows_of
+    def __init__(self, labels: np.ndarray, rows_of: Any = None, weights: np.ndarray | None = None) -> None:
+        self.labels, self.rows_of, self.weights = labels, rows_of, weights
 
     def measure(self, target: Any, which: Sequence[int], sets: Sequence[Any]) -> dict[str, Tensor]:
         """The share of given labels that are predicted."""
         (network,) = target.networks
         said = network.said if self.rows_of is None else network.probabilities(self.rows_of)
-        return {"accuracy": torch.tensor([float((said.argmax(1) == self.labels).mean())])}
+        right = np.average(said.argmax(1) == self.labels, weights=self.weights)
+        return {"accuracy": torch.tensor([float(right)])}
 
     def same_as(self, other: Any) -> bool:
         return self is other

@@ -80,10 +80,10 @@ class ClickSettings(TaskSettings):
 
     model: str = "gmf"
     """The target model: mf, gmf, neumf, cdae, lightgcn, ease, ials, rp3beta or itemknn; in Python also any callable
-    (users, items) -> module."""
+    (users, items) -> module, and whatever scores pairs already."""
     method: str = "deca-p"
     """The training method: normal, wbpr, t-ce, r-ce, ensemble, deca, deca-p or popularity; if none is named, normal
-    for ease, ials, rp3beta and itemknn."""
+    for ease, ials, rp3beta and itemknn, and for what comes fitted."""
     dims: int | None = Field(default=None, ge=1, le=4096)
     """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
     item_bias: bool = True
@@ -152,9 +152,11 @@ class LabelSettings(TaskSettings):
 
     model: str = "auto"
     """mlp, convnet, resnet32 or inception; auto takes mlp for tables and convnet for images (mlp where they are
-    smaller than 4 pixels); in Python also any torch module, or a callable (shape, classes) -> module."""
+    smaller than 4 pixels); in Python also any torch module, a callable (shape, classes) -> module, or an estimator
+    or pipeline of scikit-learn."""
     method: str = "deca-p"
-    """The training method: normal, ensemble, mw-net, itlm, deca or deca-p."""
+    """The training method: normal, ensemble, mw-net, itlm, deca or deca-p; if none is named, normal for estimators
+    of scikit-learn, and for modules that are frozen as a whole."""
     epochs: int = Field(default=60, ge=1)
     """Epochs in a phase."""
     patience: int = Field(default=0, ge=0)
