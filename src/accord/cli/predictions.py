@@ -13,6 +13,8 @@ from accord.cli import output, ui
 from accord.cli.words import names_of, refuse_given
 from accord.errors import SettingError
 
+Answer = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -64,17 +66,16 @@ class Asked:
         output.check_audit(self.top, self.out, self.write_clean, self.write_issues, self.write_consensus)
 
 
-def run_audit_predictions(asked: Asked) -> None:
+def run_audit_predictions(asked: Asked) -> Answer:
     asked.check()
     if asked.labels is not None:
-        _audit_labels(asked, asked.labels)
-    elif asked.clicks is not None:
-        _audit_clicks(asked, asked.clicks)
-    elif asked.annotations is not None:
-        _audit_annotations(asked, asked.annotations)
+        return _audit_labels(asked, asked.labels)
+    if asked.clicks is not None:
+        return _audit_clicks(asked, asked.clicks)
+    return _audit_annotations(asked, asked.annotations or Path())
 
 
-def _audit_labels(asked: Asked, path: Path) -> None:
+def _audit_labels(asked: Asked, path: Path) -> Answer:
     from accord.predictions.files import read_labels
     from accord.predictions.labels import find_label_issues, notes_of
 
@@ -83,10 +84,10 @@ def _audit_labels(asked: Asked, path: Path) -> None:
         source, labels = read_labels(path, asked.label, len(next(iter(members.values()))))
         issues = find_label_issues(labels, members, classes=_classes(asked.classes), share=asked.share)
     rule = "taken for another class" if asked.share is None else f"the worst {asked.share:.1%}"
-    _show(asked, issues, source, "labels", rule, notes_of(issues)["weights"])
+    return _show(asked, issues, source, "labels", rule, notes_of(issues)["weights"])
 
 
-def _audit_clicks(asked: Asked, path: Path) -> None:
+def _audit_clicks(asked: Asked, path: Path) -> Answer:
     from accord.data.reading import read_table
     from accord.predictions.clicks import find_click_issues
     from accord.predictions.labels import notes_of
@@ -105,10 +106,10 @@ def _audit_clicks(asked: Asked, path: Path) -> None:
     rule = "no more meant than a non-click" if asked.share is None else f"the worst {asked.share:.1%}"
     if asked.share is None and not notes["rule"]:
         rule = "there is no rule without non-clicks: give --non-clicks FILE, or --share"
-    _show(asked, issues, source, "clicks", rule, notes["weights"])
+    return _show(asked, issues, source, "clicks", rule, notes["weights"])
 
 
-def _audit_annotations(asked: Asked, path: Path) -> None:
+def _audit_annotations(asked: Asked, path: Path) -> Answer:
     from accord.data.reading import read_table
     from accord.predictions.annotators import find_annotator_issues
     from accord.predictions.files import recognised
@@ -128,32 +129,37 @@ def _audit_annotations(asked: Asked, path: Path) -> None:
             label=label,
             classes=_classes(asked.classes),
         )
-    if asked.write_consensus is not None:
-        output.emit(found.consensus, None, asked.write_consensus, "")
     shown = min(asked.top, found.annotators.num_rows)
-    output.emit(found.annotators.slice(0, asked.top), "table", None, f"The {shown} least reliable annotators")
-    _show(asked, found.issues, source, "labels", "not the consensus", {})
+    words = f"The {shown} least reliable annotators"
+    answer: Answer = {"annotators": output.emit(found.annotators.slice(0, asked.top), "table", None, words)}
+    answer |= _show(asked, found.issues, source, "labels", "not the consensus", {})
+    if asked.write_consensus is not None:
+        answer["consensus"] = output.emit(found.consensus, None, asked.write_consensus, "")
+    return answer
 
 
 def _show(
     asked: Asked, issues: pa.Table, source: pa.Table, what: str, rule: str, weights: dict[str, float]
-) -> None:
+) -> Answer:
     """Print or write as the audit of a run does."""
     from accord.predictions.files import with_verdicts, without_issues
 
     if asked.out is not None:
-        output.emit(issues, None, asked.out, "")
+        answer = output.emit(issues, None, asked.out, "")
     else:
         shown = min(asked.top, issues.num_rows)
-        output.emit(issues.slice(0, asked.top), "table", None, f"The {shown} least believable {what}")
+        words = f"The {shown} least believable {what}"
+        answer = output.emit(issues.slice(0, asked.top), "table", None, words)
     flagged = int(issues["is_label_issue"].to_numpy().sum())
+    answer |= {"judged": issues.num_rows, "flagged": flagged, "rule": rule, "weights": weights}
     ui.say(f"{flagged} of {issues.num_rows} {what} flagged ({rule})")
     if len(weights) > 1:
         ui.say("weights: " + ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items()))
     if asked.write_clean is not None:
-        output.emit(without_issues(source, issues), None, asked.write_clean, "")
+        answer["clean"] = output.emit(without_issues(source, issues), None, asked.write_clean, "")
     if asked.write_issues is not None:
-        output.emit(with_verdicts(source, issues), None, asked.write_issues, "")
+        answer["issues"] = output.emit(with_verdicts(source, issues), None, asked.write_issues, "")
+    return answer
 
 
 def _members(paths: Sequence[Path]) -> dict[str, Any]:
