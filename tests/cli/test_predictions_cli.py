@@ -59,7 +59,7 @@ def test_what_is_printed_and_written(accord: Any, folder: Path) -> None:
     pd.testing.assert_frame_equal(judged[source.columns.tolist()], source)
     assert np.flatnonzero(judged["is_label_issue"]).tolist() == list(range(0, 90, 10))
     pair = {name: np.load(f"{name}.npy") for name in "ab"}
-    want = library.find_label_issues(source["label"], pair).to_pandas().sort_values("index")
+    want = library.find_label_issues(source["label"], pair).sort_values("index")
     assert judged["label_quality"].to_numpy() == pytest.approx(want["label_quality"].to_numpy())
     assert (judged["votes"].to_numpy() == want["votes"].to_numpy()).all()
     clean = pd.read_parquet("clean.parquet")

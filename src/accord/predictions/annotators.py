@@ -11,6 +11,7 @@ import pyarrow.compute
 
 from accord.data.ids import Ids
 from accord.data.reading import begun, read_table
+from accord.data.tables_out import TableKind, as_kind, kind_of_table
 from accord.errors import DataError, nearest
 from accord.estimators.issues import worst_first
 from accord.objectives.consensus import softmax
@@ -28,15 +29,15 @@ FACTORS = tuple(0.25 * 2 ** (k / 2) for k in range(11))
 
 @dataclass(frozen=True)
 class AnnotatorIssues:
-    """What annotators say together."""
+    """What annotators say together: tables of the kind that came in, pandas, polars or else pyarrow."""
 
-    consensus: pa.Table
+    consensus: Any
     """Each example: example, consensus_label, label_quality (its probability), annotations (labels it has) and
     agreement (the share of them that are the consensus label)."""
-    annotators: pa.Table
+    annotators: Any
     """Each annotator, worst first: annotator, quality (how often it is right), labels (how many it gave), agreement
     (the share of these that are the consensus label) and worst_class (the class it gets wrong most often)."""
-    issues: pa.Table
+    issues: Any
     """Each given label, worst first: index (its row in the table), example, annotator, given_label,
     predicted_label (the consensus), label_quality and is_label_issue."""
 
@@ -94,7 +95,7 @@ def find_annotator_issues(
     counts = len(ids[1]), len(people[1]), len(order)
     held = Annotations(ids[0], people[0], given, counts)
     fit = _fitted(held, list(members.values()), seed)
-    return _told(held, fit, ids[1], people[1], order)
+    return _told(held, fit, ids[1], people[1], order, kind_of_table(annotations))
 
 
 def _fitted(held: Annotations, members: list[np.ndarray], seed: int) -> Annotators:
@@ -112,7 +113,9 @@ def _fitted(held: Annotations, members: list[np.ndarray], seed: int) -> Annotato
     return fit
 
 
-def _told(held: Annotations, fit: Annotators, ids: pa.Array, people: pa.Array, order: pa.Array) -> AnnotatorIssues:
+def _told(
+    held: Annotations, fit: Annotators, ids: pa.Array, people: pa.Array, order: pa.Array, kind: TableKind
+) -> AnnotatorIssues:
     agreed = fit.posterior.argmax(1)
     same = agreed[held.examples] == held.labels
     given = np.bincount(held.examples, minlength=len(ids))
@@ -145,9 +148,8 @@ def _told(held: Annotations, fit: Annotators, ids: pa.Array, people: pa.Array, o
         "is_label_issue": ~same,
     }
     by_quality = pa.array(np.argsort(quality, kind="stable"))
-    return AnnotatorIssues(
-        pa.table(consensus), pa.table(annotators).take(by_quality), worst_first(pa.table(issues))
-    )
+    tables = pa.table(consensus), pa.table(annotators).take(by_quality), worst_first(pa.table(issues))
+    return AnnotatorIssues(*(as_kind(table, kind) for table in tables))
 
 
 def _worst_class(fit: Annotators, held: Annotations) -> np.ndarray:

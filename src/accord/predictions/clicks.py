@@ -20,6 +20,7 @@ import pyarrow.compute
 from accord.data.clicks import pair_keys
 from accord.data.ids import Ids, encode
 from accord.data.reading import Columns, begun, choose_columns, is_text, listed, read_table
+from accord.data.tables_out import as_kind, kind_of_table
 from accord.errors import DataError, nearest
 from accord.estimators.issues import flag_share, worst_first
 from accord.predictions.labels import NOTES
@@ -57,7 +58,7 @@ def find_click_issues(
     user: str | None = None,
     item: str | None = None,
     share: float | None = None,
-) -> pa.Table:
+) -> Any:
     """Every click, worst first, judged by scores of recommenders that have not learned it; nothing is trained.
 
     Parameters
@@ -80,8 +81,9 @@ def find_click_issues(
 
     Returns
     -------
-    pyarrow.Table
-        index (the row number), user, item, label_quality (1 = meant) and is_label_issue; of several recommenders
+    table
+        Of the kind that clicks are, pandas, polars or else pyarrow: index (the row number), user,
+        item, label_quality (1 = meant) and is_label_issue; of several recommenders
         also ``votes`` (those that score the click above a non-click on average), ``voters`` and ``agreement``.
 
     Examples
@@ -114,7 +116,8 @@ def find_click_issues(
     if len(names) > 1:
         found |= _votes(own, others)
     notes = {"weights": dict(zip(names, map(float, weights.round(4)), strict=True)), "rule": threshold is not None}
-    return worst_first(pa.table(found)).replace_schema_metadata({NOTES: json.dumps(notes)})
+    issues = worst_first(pa.table(found)).replace_schema_metadata({NOTES: json.dumps(notes)})
+    return as_kind(issues, kind_of_table(clicks))
 
 
 # -- reading -----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from accord.data.tables_out import as_kind, kind_of_table
 from accord.errors import DataError
 from accord.estimators.issues import flag_share, worst_first
 from accord.predictions.arrays import as_arrow, check_members, class_numbers, members_of
@@ -20,7 +21,7 @@ NOTES = b"accord.council"
 
 def find_label_issues(
     labels: Any, pred_probs: Any, *, classes: Any = None, share: float | None = None, seed: int = 0
-) -> pa.Table:
+) -> Any:
     """Every label, worst first, judged by probabilities of models that have not learned it; nothing is trained.
 
     Parameters
@@ -43,8 +44,9 @@ def find_label_issues(
 
     Returns
     -------
-    pyarrow.Table
-        index (the row number), given_label, predicted_label (the likeliest class by the predictions and the given
+    table
+        A pandas or polars table where labels or pred_probs are, else a pyarrow table: index (the row number),
+        given_label, predicted_label (the likeliest class by the predictions and the given
         label), label_quality (the chance of the given label against the likeliest other one; 1 = clean) and
         is_label_issue; of several arrays also ``votes`` (members whose likeliest class is the given label) of so
         many ``voters``, and ``agreement`` (the share of pairs of members with the same likeliest class).
@@ -78,7 +80,14 @@ def find_label_issues(
     if len(arrays) > 1:
         voters = np.full(count, len(arrays), np.int16)
         columns |= {"votes": verdict.believers, "voters": voters, "agreement": verdict.agreement}
-    return worst_first(pa.table(columns)).replace_schema_metadata({NOTES: json.dumps(_notes(council, members))})
+    table = worst_first(pa.table(columns)).replace_schema_metadata({NOTES: json.dumps(_notes(council, members))})
+    return as_kind(table, kind_of_table(labels, *_each(pred_probs)))
+
+
+def _each(pred_probs: Any) -> list[Any]:
+    if isinstance(pred_probs, Mapping):
+        return list(pred_probs.values())
+    return list(pred_probs) if isinstance(pred_probs, list | tuple) else [pred_probs]
 
 
 def _notes(council: Council, members: Mapping[str, np.ndarray]) -> dict[str, Any]:
