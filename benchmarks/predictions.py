@@ -6,8 +6,8 @@
 `found` reads .npz files with `given` and `true` labels and out-of-sample probabilities `pred_probs_NAME` of several
 nets. True labels are used to measure only. Each net alone is judged by cleanlab's scores and by accord; all
 together by cleanlab's scores of the mean, by its ensemble scores with every weighting that it has, and by accord's
-council. Flags are shown where there is a rule. `cost` judges made labels at 1,000,000 × 10 and 50,000 × 1,000, each in
-a process of its own: the seconds of the call alone, and the peak of memory above the input's. cleanlab's
+council. Flags are shown where there is a rule. `cost` judges made labels at 1,000,000 × 10 and 50,000 × 1,000, each
+in a process of its own: the seconds of the call alone, and the peak of memory above the input's. cleanlab's
 `find_label_issues` gives flags and a ranking, as accord does; its scores alone are cheaper and are shown too.
 """
 
