@@ -26,8 +26,8 @@ from accord.objectives.consensus import (
 from accord.objectives.tolerant import fit_uniform, log_chances, tolerant_weights
 from accord.predictions.arrays import blocks
 
-WEIGHT_ROWS, NOISE_ROWS = 20_000, 20_000
-"""Most examples that weights and the noise matrix are fitted to."""
+WEIGHT_ROWS, NOISE_ROWS, SEARCH_ROWS = 20_000, 20_000, 5_000
+"""Most examples that weights and the noise matrix are fitted to, and by which settings of the latter are found."""
 WEIGHT_CELLS, NOISE_CELLS = 2_000_000, 1_000_000
 """Most probabilities in them."""
 FEWEST = 20
@@ -77,7 +77,9 @@ def fit_council(members: Sequence[np.ndarray], given: np.ndarray, *, seed: int =
     parts = [rows[part] for part in blocks(len(rows), classes * len(members))]
     pool = np.concatenate([softmax(_logits(members, part, weights)) for part in parts])
     few = len(rows) < FEWEST * classes
-    noise = fit_uniform(pool, given[rows]) if few else fit_noise(pool, given[rows], seed=seed)
+    noise = (
+        fit_uniform(pool, given[rows]) if few else fit_noise(pool, given[rows], seed=seed, search_rows=SEARCH_ROWS)
+    )
     trust = usual_trust(clean_probabilities(pool, noise), given[rows], noise.matrix)
     return Council(weights, noise, trust)
 
