@@ -54,8 +54,8 @@ def simulated(kind: str, examples: int, seed: int) -> tuple[pd.DataFrame, np.nda
 
 def ours(table: pd.DataFrame, p: np.ndarray | None) -> tuple[np.ndarray, pd.Series]:
     found = find_annotator_issues(table, p)
-    consensus = found.consensus.to_pandas().set_index("example").sort_index()["consensus_label"].to_numpy()
-    return consensus, found.annotators.to_pandas().set_index("annotator")["quality"]
+    consensus = found.consensus.set_index("example").sort_index()["consensus_label"].to_numpy()
+    return consensus, found.annotators.set_index("annotator")["quality"]
 
 
 def theirs(table: pd.DataFrame, p: np.ndarray | None) -> tuple[np.ndarray, pd.Series]:

@@ -68,7 +68,7 @@ def main() -> None:
         ways |= {f"{model} with non-clicks": ([model], far) for model in MODELS}
         ways |= {"all, clicks alone": (list(MODELS), None), "all with non-clicks": (list(MODELS), far)}
         for name, (models, others) in ways.items():
-            found = find_click_issues(log, models, non_clicks=others).to_pandas().sort_values("index")
+            found = find_click_issues(log, models, non_clicks=others).sort_values("index")
             flagged = None if others is None else found["is_label_issue"].to_numpy()
             rows.setdefault(name, []).append(row(name, found["label_quality"].to_numpy(), flagged, wrong))
     print(f"{'':28}ROC-AUC  AP      precision  recall")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given as drawn
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from accord.objectives import consensus as fast
@@ -161,6 +162,7 @@ def test_usual_trust_is_what_the_matrix_explains() -> None:
         assert fast.usual_trust(pi, labels, matrix) == pytest.approx(want), off
 
 
+@settings(deadline=None)  # the first call imports scipy
 @drawn(st.integers(0, 10_000), st.integers(1, 3), st.integers(2, 4))
 def test_members_who_learned_targets_are_read_through_the_first_matrix(
     seed: int, members: int, classes: int

@@ -41,13 +41,9 @@ def made(
     return np.stack(seen), labels, truth
 
 
-def as_pandas(table: Any) -> pd.DataFrame:
-    """A result of whatever kind, as a frame."""
-    return table if isinstance(table, pd.DataFrame) else table.to_pandas()
-
-
 def by_index(table: Any) -> pd.DataFrame:
-    return as_pandas(table).sort_values("index").reset_index(drop=True)
+    frame = table.to_pandas() if hasattr(table, "to_pandas") else table
+    return frame.sort_values("index").reset_index(drop=True)
 
 
 def test_the_table() -> None:
@@ -125,6 +121,8 @@ def test_labels_of_every_kind(kind: str) -> None:
     assert found["given_label"].tolist() == [names[k] for k in want["given_label"]]
     assert found["predicted_label"].tolist() == [names[k] for k in want["predicted_label"]]
     assert (found["label_quality"] == want["label_quality"]).all()
+    returned = {"pandas": pd.DataFrame, "categorical": pd.DataFrame, "polars": pl.DataFrame}
+    assert isinstance(accord.find_label_issues(forms[kind], p), returned.get(kind, pa.Table))
 
 
 def test_the_order_of_the_columns() -> None:

@@ -210,9 +210,35 @@ def predict(
     return run_predict(run, data, probabilities, format, out, on_unknown)
 
 
-@app.command(epilog="Example: accord audit run --top 20 --out issues.csv --write-clean clean.parquet")
+@app.command(
+    epilog="\b\nExamples:\n  accord audit run --top 20 --out issues.csv --write-clean clean.parquet\n"
+    "  accord audit --labels y.csv --pred-probs a.npy --pred-probs b.npy --write-issues y-judged.csv\n"
+    "  accord audit --clicks log.csv --scores als --scores ease --non-clicks others.csv\n"
+    "  accord audit --annotations labels.csv --write-consensus consensus.csv"
+)
 def audit(
-    run: Run,
+    run: Annotated[Path | None, typer.Argument(help="A run folder made by accord fit; or none, and files:")] = None,
+    labels: Annotated[Path | None, typer.Option(help="Labels to judge by predictions: CSV, Parquet, .npy.")] = None,
+    pred_probs: Annotated[
+        list[Path] | None,
+        typer.Option(help="Out-of-sample probabilities, a column for each class; may be given for each model."),
+    ] = None,
+    classes: Annotated[str | None, typer.Option(help="The class of each column, separated by commas.")] = None,
+    label: Label = None,
+    clicks: Annotated[Path | None, typer.Option(help="Clicks to judge, with scores of recommenders.")] = None,
+    scores: Annotated[
+        list[str] | None, typer.Option(help="A column of scores; by default all columns of numbers.")
+    ] = None,
+    non_clicks: Annotated[
+        Path | None, typer.Option(help="Pairs that are no clicks, with columns of scores alike.")
+    ] = None,
+    user: User = None,
+    item: Item = None,
+    annotations: Annotated[
+        Path | None, typer.Option(help="Labels by several annotators: a row for each label.")
+    ] = None,
+    example: Annotated[str, typer.Option(help="Annotations: the column of examples.")] = "example",
+    annotator: Annotated[str, typer.Option(help="Annotations: the column of annotators.")] = "annotator",
     top: Annotated[int, typer.Option(help="How many of the worst to show.")] = 20,
     share: Annotated[float | None, typer.Option(help="Flag this share instead of the rule's.")] = None,
     out: Annotated[
@@ -221,14 +247,30 @@ def audit(
     write_clean: Annotated[
         Path | None, typer.Option(help="Write the clicks or labels that are not flagged here.")
     ] = None,
+    write_issues: Annotated[
+        Path | None, typer.Option(help="Without a run: write the judged file here, with columns added.")
+    ] = None,
+    write_consensus: Annotated[
+        Path | None, typer.Option(help="Annotations: write the consensus of each example here.")
+    ] = None,
     truth: Annotated[
         Path | None, typer.Option(help="is_noise of each click, or is_noise or true_label of each example.")
     ] = None,
 ) -> Answer:
-    """List the clicks or labels that are probably wrong, worst first."""
-    from accord.cli.runs import run_audit
+    """List the clicks or labels that are probably wrong: those of a run, or of files with predictions."""
+    files: Answer = {"labels": labels, "pred_probs": pred_probs, "classes": classes, "label": label}
+    files |= {"clicks": clicks, "scores": scores, "non_clicks": non_clicks, "user": user, "item": item}
+    files |= {"annotations": annotations, "write_issues": write_issues, "write_consensus": write_consensus}
+    if run is not None:
+        from accord.cli.runs import run_audit
 
-    return run_audit(run, top, share, out, write_clean, truth)
+        refuse_given("goes with files that are judged without a run", **files)
+        return run_audit(run, top, share, out, write_clean, truth)
+    from accord.cli.predictions import Asked, run_audit_predictions
+
+    refuse_given("goes with a run", truth=truth)
+    files |= {"pred_probs": pred_probs or [], "scores": scores or [], "top": top, "share": share, "out": out}
+    return run_audit_predictions(Asked(**files, write_clean=write_clean, example=example, annotator=annotator))
 
 
 @app.command(epilog="Example: accord evaluate run --truth truth.parquet -k 5 -k 20")

@@ -214,13 +214,13 @@ def votes_of(choices: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.nda
 # -- how labels go wrong -----------------------------------------------------------------------------------
 
 
-def fit_noise(pool: np.ndarray, given: np.ndarray, *, seed: int = 0) -> NoiseFit:
+def fit_noise(pool: np.ndarray, given: np.ndarray, *, seed: int = 0, search_rows: int = SEARCH_ROWS) -> NoiseFit:
     """The noise matrix, and how true classes are read off the pool, by the likelihood of held-out labels.
 
     Whatever is found, each class is written as itself more often than as any other one. Where no other fit keeps
     to that, the pool is taken as it is.
     """
-    rows = _drawn(len(given), SEARCH_ROWS, seed)
+    rows = _drawn(len(given), search_rows, seed)
     near, labels = pool[rows], given[rows]
     best, chosen = np.full(len(rows), -np.inf), (1.0, 0.0, IN_ADVANCE[-1])
     half = np.arange(len(rows)) % 2 == 0

@@ -11,7 +11,7 @@ import pyarrow.compute
 
 from accord.data.ids import Ids
 from accord.data.reading import begun, read_table
-from accord.data.tables_out import as_kind, kind_of_table
+from accord.data.tables_out import TableKind, as_kind, kind_of_table
 from accord.errors import DataError, nearest
 from accord.estimators.issues import worst_first
 from accord.objectives.consensus import softmax
@@ -29,7 +29,7 @@ FACTORS = tuple(0.25 * 2 ** (k / 2) for k in range(11))
 
 @dataclass(frozen=True)
 class AnnotatorIssues:
-    """What annotators say together: tables of Arrow, or pandas or polars frames where annotations came as one."""
+    """What annotators say together: tables of the kind that came in, pandas, polars or else pyarrow."""
 
     consensus: Any
     """Each example: example, consensus_label, label_quality (its probability), annotations (labels it has) and
@@ -95,9 +95,7 @@ def find_annotator_issues(
     counts = len(ids[1]), len(people[1]), len(order)
     held = Annotations(ids[0], people[0], given, counts)
     fit = _fitted(held, list(members.values()), seed)
-    told = _told(held, fit, ids[1], people[1], order)
-    kind = kind_of_table(annotations)
-    return AnnotatorIssues(*(as_kind(one, kind) for one in (told.consensus, told.annotators, told.issues)))
+    return _told(held, fit, ids[1], people[1], order, kind_of_table(annotations))
 
 
 def _fitted(held: Annotations, members: list[np.ndarray], seed: int) -> Annotators:
@@ -115,7 +113,9 @@ def _fitted(held: Annotations, members: list[np.ndarray], seed: int) -> Annotato
     return fit
 
 
-def _told(held: Annotations, fit: Annotators, ids: pa.Array, people: pa.Array, order: pa.Array) -> AnnotatorIssues:
+def _told(
+    held: Annotations, fit: Annotators, ids: pa.Array, people: pa.Array, order: pa.Array, kind: TableKind
+) -> AnnotatorIssues:
     agreed = fit.posterior.argmax(1)
     same = agreed[held.examples] == held.labels
     given = np.bincount(held.examples, minlength=len(ids))
@@ -148,9 +148,8 @@ def _told(held: Annotations, fit: Annotators, ids: pa.Array, people: pa.Array, o
         "is_label_issue": ~same,
     }
     by_quality = pa.array(np.argsort(quality, kind="stable"))
-    return AnnotatorIssues(
-        pa.table(consensus), pa.table(annotators).take(by_quality), worst_first(pa.table(issues))
-    )
+    tables = pa.table(consensus), pa.table(annotators).take(by_quality), worst_first(pa.table(issues))
+    return AnnotatorIssues(*(as_kind(table, kind) for table in tables))
 
 
 def _worst_class(fit: Annotators, held: Annotations) -> np.ndarray:

@@ -81,8 +81,9 @@ def find_click_issues(
 
     Returns
     -------
-    pyarrow.Table, or a pandas or polars frame where clicks came as one
-        index (the row number), user, item, label_quality (1 = meant) and is_label_issue; of several recommenders
+    table
+        Of the kind that clicks are, pandas, polars or else pyarrow: index (the row number), user,
+        item, label_quality (1 = meant) and is_label_issue; of several recommenders
         also ``votes`` (those that score the click above a non-click on average), ``voters`` and ``agreement``.
 
     Examples

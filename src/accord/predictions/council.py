@@ -26,9 +26,9 @@ from accord.objectives.consensus import (
 from accord.objectives.tolerant import fit_uniform, log_chances, tolerant_weights
 from accord.predictions.arrays import blocks
 
-WEIGHT_ROWS, NOISE_ROWS = 20_000, 100_000
-"""Most examples that weights and the noise matrix are fitted to."""
-WEIGHT_CELLS, NOISE_CELLS = 5_000_000, 2_000_000
+WEIGHT_ROWS, NOISE_ROWS, SEARCH_ROWS = 20_000, 20_000, 5_000
+"""Most examples that weights and the noise matrix are fitted to, and by which settings of the latter are found."""
+WEIGHT_CELLS, NOISE_CELLS = 2_000_000, 1_000_000
 """Most probabilities in them."""
 FEWEST = 20
 """With fewer examples of a class among them, on average, all classes have one noise rate."""
@@ -55,6 +55,12 @@ class Verdict:
     agreement: np.ndarray
 
 
+def _is_uniform(matrix: np.ndarray) -> bool:
+    """Whether all classes go wrong alike."""
+    off = matrix[~np.eye(len(matrix), dtype=bool)]
+    return bool(np.ptp(off) < 1e-12 and np.ptp(np.diag(matrix)) < 1e-12)
+
+
 def pooled_logits(members: Sequence[np.ndarray], given: np.ndarray, *, seed: int = 0) -> np.ndarray:
     """log ∏ p_m^w_m of every example and class, with weights by given labels: (n, C)."""
     count, classes = members[0].shape
@@ -71,7 +77,9 @@ def fit_council(members: Sequence[np.ndarray], given: np.ndarray, *, seed: int =
     parts = [rows[part] for part in blocks(len(rows), classes * len(members))]
     pool = np.concatenate([softmax(_logits(members, part, weights)) for part in parts])
     few = len(rows) < FEWEST * classes
-    noise = fit_uniform(pool, given[rows]) if few else fit_noise(pool, given[rows], seed=seed)
+    noise = (
+        fit_uniform(pool, given[rows]) if few else fit_noise(pool, given[rows], seed=seed, search_rows=SEARCH_ROWS)
+    )
     trust = usual_trust(clean_probabilities(pool, noise), given[rows], noise.matrix)
     return Council(weights, noise, trust)
 
@@ -82,11 +90,15 @@ def judge(council: Council, members: Sequence[np.ndarray], given: np.ndarray) ->
     margin, agreement = np.empty(count), np.empty(count)
     predicted, believers = np.empty(count, np.int32), np.empty(count, np.int16)
     evidence = council.trust * np.log(np.maximum(council.noise.matrix, LEAST)).T  # of a label, for each class
+    alike = evidence[0, 0] - evidence[0, -1] if _is_uniform(council.noise.matrix) else None
     for rows in blocks(count, classes):
         own = given[rows]
         at = np.arange(len(own)), own
         scores = _of_classes(_logits(members, rows, council.weights), council.noise)
-        scores += evidence[own]
+        if alike is None:
+            scores += evidence[own]
+        else:  # the same, but for what all classes have in common
+            scores[at] += alike
         predicted[rows] = scores.argmax(1)
         stays = scores[at].copy()
         scores[at] = -np.inf

@@ -44,8 +44,9 @@ def find_label_issues(
 
     Returns
     -------
-    pyarrow.Table, or a pandas or polars frame where labels or pred_probs came as one
-        index (the row number), given_label, predicted_label (the likeliest class by the predictions and the given
+    table
+        A pandas or polars table where labels or pred_probs are, else a pyarrow table: index (the row number),
+        given_label, predicted_label (the likeliest class by the predictions and the given
         label), label_quality (the chance of the given label against the likeliest other one; 1 = clean) and
         is_label_issue; of several arrays also ``votes`` (members whose likeliest class is the given label) of so
         many ``voters``, and ``agreement`` (the share of pairs of members with the same likeliest class).
@@ -79,8 +80,14 @@ def find_label_issues(
     if len(arrays) > 1:
         voters = np.full(count, len(arrays), np.int16)
         columns |= {"votes": verdict.believers, "voters": voters, "agreement": verdict.agreement}
-    issues = worst_first(pa.table(columns)).replace_schema_metadata({NOTES: json.dumps(_notes(council, members))})
-    return as_kind(issues, kind_of_table(labels, pred_probs))
+    table = worst_first(pa.table(columns)).replace_schema_metadata({NOTES: json.dumps(_notes(council, members))})
+    return as_kind(table, kind_of_table(labels, *_each(pred_probs)))
+
+
+def _each(pred_probs: Any) -> list[Any]:
+    if isinstance(pred_probs, Mapping):
+        return list(pred_probs.values())
+    return list(pred_probs) if isinstance(pred_probs, list | tuple) else [pred_probs]
 
 
 def _notes(council: Council, members: Mapping[str, np.ndarray]) -> dict[str, Any]:
@@ -90,13 +97,11 @@ def _notes(council: Council, members: Mapping[str, np.ndarray]) -> dict[str, Any
     return {"weights": weights, "trust": round(council.trust, 4), "right": round(right, 4)}
 
 
-def notes_of(issues: Any) -> dict[str, Any]:
-    """What `find_label_issues` says of its members, such as their ``weights``; polars frames do not carry it.
+def notes_of(issues: pa.Table) -> dict[str, Any]:
+    """What `find_label_issues` says of its members, such as their ``weights``.
 
     >>> issues = find_label_issues([0, 1, 1], [[[0.9, 0.1], [0.2, 0.8], [0.3, 0.7]]] * 2)
     >>> notes_of(issues)["weights"]
     {'1': 0.5, '2': 0.5}
     """
-    if isinstance(issues, pa.Table):
-        return json.loads((issues.schema.metadata or {}).get(NOTES, b"{}"))
-    return json.loads(getattr(issues, "attrs", {}).get(NOTES.decode(), "{}"))
+    return json.loads((issues.schema.metadata or {}).get(NOTES, b"{}"))
