@@ -22,6 +22,10 @@ class LimitError(DataError):
     """A training that does not fit into this machine."""
 
 
+class DataWarning(UserWarning):
+    """Something of the data was left out, and counted."""
+
+
 class SettingError(AccordError):
     """A setting that does not exist or has a value outside its range."""
 

@@ -13,7 +13,9 @@ EXTRA_OF = {
     "polars": "tables",
     "PIL": "images",
     "pooch": "datasets",
+    "duckdb": "databases",
     "psycopg": "databases",
+    "sqlalchemy": "databases",
     "skops": "models",
 }
 """The extra of pyproject.toml that each library comes with, by the name it is imported by."""

@@ -205,7 +205,7 @@ def bad_file(folder: Path, name: str, content: str) -> Path:
         ("log.csv", "user,item\na,x\nb,y\n", ["--item", "itm"], "No column 'itm'"),
         ("log.csv", "", [], "is empty"),
         ("log.csv", "user,item\na,x\na,y\n", [], "1 user(s) and 2 item(s)"),
-        ("log.csv", "user,item\na,x\n,y\n", [], "1 missing user id"),
+        ("log.csv", "user,item\na,x\n,y\n", ["--on-missing", "refuse"], "1 missing user id"),
         ("log.parquet", "user,item\na,x\n", [], "not a Parquet file"),
         ("log.csv", "user,item\na,x\nb,y\n", ["--set", "alfa=1"], "did you mean 'alpha'"),
         ("log.csv", "user,item\na,x\nb,y\n", ["--set", "alpha"], "not NAME=VALUE"),

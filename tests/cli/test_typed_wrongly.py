@@ -171,11 +171,13 @@ def test_an_audit_writes_all_or_nothing(accord, run: Path, tmp_path: Path) -> No
     assert not (tmp_path / "a.csv").exists()
 
 
-def test_names_of_columns_may_have_commas_and_endings_capitals(accord, run: Path, tmp_path: Path) -> None:
-    log = tmp_path / "LOG.CSV"
-    log.write_text('"user","item","title, long"\n' + "".join(f'u{n % 9},i{n % 7},"a, b"\n' for n in range(63)))
-    assert accord("fit", log, "--epochs", 1, "--out", tmp_path / "again")[0] == 0
-    assert accord("audit", run, "--write-clean", tmp_path / "clean.TSV")[0] == 0
+def test_names_of_columns_may_have_commas_and_endings_capitals(
+    accord, run: Path, log: Path, tmp_path: Path
+) -> None:
+    capital = tmp_path / "LOG.CSV"
+    capital.write_text('"user","item","title, long"\n' + "".join(f'u{n % 9},i{n % 7},"a, b"\n' for n in range(63)))
+    assert accord("fit", capital, "--epochs", 1, "--out", tmp_path / "again")[0] == 0
+    assert accord("audit", run, "--log", log, "--write-clean", tmp_path / "clean.TSV")[0] == 0
     assert accord("fit", tmp_path / "clean.TSV", "--epochs", 1, *FAST, "--out", tmp_path / "third")[0] == 0
 
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.data import load_clicks
-from accord.data.ids import Ids, encode
+from accord.data.ids import NO_ID, Ids, encode
 from accord.errors import DataError, UnknownIdError
 
 RAW = st.one_of(
-    st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=30),
+    st.lists(st.text(min_size=1, max_size=5).filter(lambda text: text not in NO_ID), min_size=1, max_size=30),
     st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=30),
 )
 
@@ -129,3 +129,22 @@ def test_a_filtered_categorical_log_is_the_log_as_strings(known: bool) -> None:
     assert clicks.item_ids.values.equals(plain.item_ids.values)
     assert np.array_equal(clicks.keys, plain.keys)
     assert np.array_equal(clicks.counts, plain.counts)
+
+
+@pytest.mark.parametrize("base", [1_000, 10_000_000_000, 2**53 - 10])
+@pytest.mark.parametrize("kind", ["float", "integer", "text", "text of floats", "decimal", "dictionary"])
+def test_whole_floats_are_found_in_whatever_form(base: int, kind: str) -> None:
+    """Text of floats above 1e10 is '1e+10', which no id is."""
+    numbers = [base + k for k in range(8)]
+    log = pa.table({"user": pa.array(numbers, pa.float64()), "item": [1.0, 2.0] * 4})
+    ids = load_clicks(log).user_ids
+    forms = {
+        "float": pa.array([*map(float, numbers)]),
+        "integer": pa.array(numbers),
+        "text": pa.array([str(n) for n in numbers]),
+        "text of floats": pa.array([f"{n}.0" for n in numbers]),
+        "decimal": pa.array(numbers, pa.decimal128(30, 0)).cast(pa.decimal128(30, 2)),
+        "dictionary": pa.array([*map(float, numbers)]).dictionary_encode(),
+    }
+    assert ids.find(forms[kind]).tolist() == list(range(8))
+    assert ids.find(pa.array([numbers[0] + 0.5 if base < 2**50 else 0.5, None])).tolist() == [-1, -1]

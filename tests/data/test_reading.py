@@ -90,12 +90,12 @@ def test_dates_are_times_and_go_out_as_dates(tmp_path: Path) -> None:
         ("empty.csv", "", "is empty"),
         ("header.csv", "user,item\n", "no rows"),
         ("one.csv", "user\na\n", "one column"),
-        ("gap.csv", "user,item\na,x\n,y\n", "1 missing user id in column 'user'"),
+        ("gap.csv", "user,item\n,x\nnull,y\n", "No row of .* has both a user and an item"),
         ("ragged.csv", "user,item\na,x\nb\n", "cannot be read"),
         ("strange.xyz", "user,item\na,x\n", "does not know"),
         ("twice.csv", "user,user\na,x\n", "names a column twice"),
         ("nothing.csv", "colour,shape\nred,round\n", "No user column found"),
-        ("times.csv", "user,item,ts\na,x,soon\n", "cannot be read as times"),
+        ("times.csv", "user,item,ts\na,x,1\nb,x,soon\n", "holds 'soon', which is no time"),
     ],
 )
 def test_bad_files_get_one_sentence(tmp_path: Path, name: str, content: str, words: str) -> None:
@@ -125,7 +125,7 @@ def test_unknown_column_names_the_nearest(tmp_path: Path) -> None:
 @pytest.mark.parametrize("gap", [None, float("nan")])
 def test_missing_ids_are_counted_with_their_place(gap: float | None) -> None:
     with pytest.raises(DataError, match="1 missing user id .* first in data row 2"):
-        load_clicks(pa.table({"user": pa.array([1.0, gap, 3.0]), "item": [1, 2, 3]}))
+        load_clicks(pa.table({"user": pa.array([1.0, gap, 3.0]), "item": [1, 2, 3]}), on_missing="refuse")
 
 
 def test_movielens_in_both_forms(movielens: Path) -> None:
@@ -184,9 +184,8 @@ def test_ids_of_odd_types_are_refused_with_advice() -> None:
     uuids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16), bytes(range(16))], pa.binary(16)))
     with pytest.raises(DataError, match="turn it into strings"):
         load_clicks(pa.table({"user": uuids, "item": ["x", "y"]}))
-    hashes = pa.array([2**63 + 1, 2**63 + 2], pa.uint64())
-    with pytest.raises(DataError, match="turn it into strings"):
-        load_clicks(pa.table({"user": hashes, "item": ["x", "y"]}))
+    hashes = pa.array([2**63 + 1, 2**63 + 2], pa.uint64())  # too large for the integers that ids are: text
+    assert pairs(pa.table({"user": hashes, "item": ["x", "y"]})) == {(str(2**63 + 1), "x"), (str(2**63 + 2), "y")}
 
 
 CELLS = st.text(st.sampled_from('ab,"\t \r\né'), max_size=12)
@@ -274,10 +273,80 @@ def test_what_was_read_of_a_file_stands_for_the_file(name: str, tmp_path: Path) 
         load_clicks(table, user="who")
     blank = table.set_column(0, "user", pa.array([None] * len(table), pa.string()))
     with pytest.raises(DataError, match=f"missing user ids in column 'user' of '.*{name}'"):
-        load_clicks(blank)
+        load_clicks(blank, on_missing="refuse")
 
 
 def test_a_parquet_file_does_not_say_of_itself_that_it_was_text(tmp_path: Path) -> None:
     table = pa.table({"user": ["7"], "item": ["10"]}).replace_schema_metadata({reading.TEXT_KEY: ""})
     pyarrow.parquet.write_table(table, tmp_path / "log.parquet")
     assert pairs(tmp_path / "log.parquet") == {("7", "10")}
+
+
+def test_a_truth_of_other_ids_is_refused_wherever_it_is_matched() -> None:
+    clicks = load_clicks({"user": [f"u{k}" for k in range(300)], "item": [f"i{k}" for k in range(300)]})
+
+    def match(known: int, *, strangers: bool = False) -> Any:
+        rows = [f"u{k}" if k < known else f"U-{k}" for k in range(300)]
+        return match_pairs(
+            {"user": rows, "item": [f"i{k}" for k in range(300)]},
+            clicks.user_ids,
+            clicks.item_ids,
+            strangers=strangers,
+        )
+
+    assert match(3).known.sum() == 3
+    for known in (0, 2):
+        with pytest.raises(
+            DataError, match=f"{known} of 300 rows of the table have user ids .* such as 'u0' .* 'U-"
+        ):
+            match(known)
+        assert match(known, strangers=True).known.sum() == known
+
+
+@pytest.mark.parametrize(
+    ("text", "sign"),
+    [
+        ("user,item\na,b\n", ","),
+        ("user;item\na;b\n", ";"),
+        ("user;item;price\na;b;1,5\nc;d;2,5\n", ";"),  # not the comma of decimals
+        ("user;item;price, EUR\na;b;1\n", ";"),  # nor that of the header
+        ("user,item,tags\na,b,x;y;z\nc,d,x;y\n", ","),  # nor a list in a cell
+        ('user,item,note\na,b,"x;y;z"\nc,d,"x;y;z"\n', ","),
+        ("user|item\na|b\n", "|"),
+        ("1;2\n3;4\n", ";"),
+    ],
+)
+def test_the_sign_between_columns_is_seen(text: str, sign: str, tmp_path: Path) -> None:
+    file, _ = reading.open_table(write(tmp_path / "log.csv", text))
+    assert file.separator == sign
+
+
+@pytest.mark.parametrize("zone", ["", "Z", "+02:00"])
+def test_times_are_the_same_from_pandas_polars_arrow_and_text(zone: str, tmp_path: Path) -> None:
+    words = [f"2024-01-0{k}T10:00:00{zone}" for k in (3, 1, 2)]
+    log = {"user": ["a", "b", "c"], "item": ["x", "y", "z"], "ts": words}
+    rows = "".join(f"{u},{i},{t}\n" for u, i, t in zip(*log.values(), strict=True))
+    frame = pd.DataFrame(log)
+    sources = [
+        *(log, frame, pl.DataFrame(log), pa.table(log), write(tmp_path / "log.csv", f"user,item,ts\n{rows}")),
+        *(frame.assign(ts=pd.to_datetime(frame.ts)), frame.astype({"ts": "category"})),
+        pa.table({**log, "ts": pa.array(words, pa.string_view())}),
+    ]
+    first = load_clicks(log).times
+    assert first.tolist() == [
+        1704276000000000 + d * 86400000000 - (zone == "+02:00") * 7200000000 for d in (0, -2, -1)
+    ]
+    for source in sources:
+        assert np.array_equal(load_clicks(source).times, first)
+
+
+def test_times_of_any_size_keep_their_order() -> None:
+    def order(values: pa.Array) -> list[int]:
+        return np.argsort(load_clicks({"user": [1, 2, 3], "item": [1, 2, 3], "ts": values}).times).tolist()
+
+    assert order(pa.array(["18446744073709551615", "18446744073709551614", "3"])) == [2, 1, 0]
+    assert order(pa.array([2**64 - 1, 2**64 - 2, 3], pa.uint64())) == [2, 1, 0]
+    assert order(pa.array([2**63 - 1, 2**63 - 2, 3], pa.timestamp("s"))) == [2, 1, 0]
+    assert order(pa.array([3, 2, 1]).cast(pa.decimal128(30, 2))) == [2, 1, 0]
+    with pytest.raises(DataError, match="missing times"):
+        order(pa.array([1.0, 2.0, float("inf")]))

@@ -285,7 +285,7 @@ def classifier_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def use_recommender(run: Path) -> None:
     """Load, and ask all that a loaded run is asked."""
     rec = Recommender.load(run)
-    rec.find_label_issues(), rec.cleaned_log(), rec.metrics_, repr(rec)
+    rec.find_label_issues(), rec.judged_clicks(), rec.metrics_, repr(rec)
     users = rec.user_ids_.values.slice(0, 2)
     rec.recommend(users, k=3)
     rec.predict(users, rec.item_ids_.values.slice(0, 2))

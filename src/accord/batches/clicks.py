@@ -43,6 +43,8 @@ class ClickBatch:
     """True for a click that a learning model gets to see, (R, B)."""
     inside: Tensor | None = None
     """Where batches are padded to one width: True where there is a click, (R, B)."""
+    weights: Tensor | None = None
+    """How much the loss of each click counts, (R, B); those of non-clicks count once."""
     chunk: Chunk[ClickBatch] | None = None
     index: int = 0
     """Which batch of its chunk this is."""
@@ -65,7 +67,10 @@ class ClickBatch:
         return self.labels
 
     def mean(self, losses: Tensor) -> Tensor:
-        """The loss of each run, (R,): mean over its clicks plus mean over its non-clicks, which are as many."""
+        """The loss of each run, (R,): mean over its clicks, each times its weight, plus mean over its non-clicks,
+        which are as many."""
+        if self.weights is not None:
+            losses = torch.stack([losses[0] * self.weights.to(losses.dtype), losses[1]])
         if self.inside is None:
             return losses.sum((0, 2)) / len(self)
         return torch.where(self.inside, losses, 0.0).sum((0, 2)) / self._counts.squeeze(1)
@@ -114,7 +119,7 @@ class ClickBatch:
         return self._of_runs(shared.asked).logits(network).index_select(1, shared.by)
 
     def _of_runs(self, runs: Tensor) -> ClickBatch:
-        names = ("users", "rows", "position", "kept", "inside")
+        names = ("users", "rows", "position", "kept", "inside", "weights")
         columns = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         own = {name: column.index_select(0, runs) for name, column in columns.items()}
         return ClickBatch(items=self.items.index_select(1, runs), labels=self.labels, **own)
@@ -167,9 +172,11 @@ class ClickFeed:
             own = [data.draw_pairs(step, [g], negatives) for data, g in zip(self.each, generators, strict=True)]
             drawn = (map(torch.cat, zip(*each, strict=True)) for each in zip(*own, strict=True))
         make = partial(ClickBatch, labels=self._labels)
-        for users, clicked, unclicked in drawn:
+        for users, clicked, unclicked, *weights in drawn:
             items = torch.stack([cut(clicked, self.batch_size), cut(unclicked, self.batch_size)], 1)
             columns = {"users": cut(users, self.batch_size), "items": items}
+            if weights:
+                columns["weights"] = cut(weights[0], self.batch_size)
             last = users.shape[1] - (len(items) - 1) * self.batch_size
             yield Chunk(columns, make, self.batch_size, last, {"items": 2})
 
@@ -224,7 +231,8 @@ class RowCuts:
             for k in range(first, last):
                 own = slice(clicks[k] - clicks[first], clicks[k + 1] - clicks[first])
                 if own.start < own.stop:
-                    columns: dict[str, Any] = {n: flat[n][own][None] for n in ("users", "position", "kept")}
+                    names = [n for n in ("users", "position", "kept", "weights") if n in flat]
+                    columns: dict[str, Any] = {n: flat[n][own][None] for n in names}
                     items = torch.stack([flat["clicked"][own], flat["unclicked"][own]])[:, None]
                     users = plan.order[rows[k] : rows[k + 1]][None]
                     yield ClickBatch(items=items, labels=labels, rows=users, **columns)
@@ -298,10 +306,12 @@ class _Plan:
         click = torch.arange(count, device=device) + shift[run]
         row = torch.searchsorted(self.ends, click + run * self.of.total, right=True)
         users = self.order[row]
-        clicked = data.items[data.starts[users] + click + run * self.of.total - self.first[row]].long()
+        at = data.starts[users] + click + run * self.of.total - self.first[row]
+        clicked = data.items[at].long()
         batch = self.batch.flatten()[row]
         position = row - run * len(self.of.some) - self.rows[run, batch]
         place = click - self.clicks[run, batch]
-        return {
+        weights = {} if data.weights is None else {"weights": data.weights[at]}
+        return weights | {
             "users": users, "clicked": clicked, "position": position, "run": run, "batch": batch, "place": place,
         }  # fmt: skip

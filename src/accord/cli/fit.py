@@ -12,11 +12,14 @@ from accord.cli.given import Given, given_data
 from accord.cli.paths import quoted
 from accord.cli.process import system_memory
 from accord.cli.words import settings_of
+from accord.data.databases import is_address
 from accord.errors import DataError
 
 PATHS = ("data", "out", "valid", "labels", "clean")
 """Arguments that name a file or a folder."""
 DATA = ("data", "user", "item", "time", "valid", "label", "labels", "size", "noise", "noise_kind")
+MORE = {"query": None, "weight": None, "trusted": None, "on_missing": "drop"}
+"""Options of click logs, and what they are where nothing is typed."""
 
 
 def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -25,12 +28,19 @@ def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
     for name in PATHS:
         if words[name] is not None and (name != "data" or os.path.exists(words[name])):
             words[name] = os.path.abspath(words[name])
+    if is_address(words["data"]):
+        words["data"] = "address"  # a password is not kept
+    if words["trusted"] is not None and os.path.exists(words["trusted"]):
+        words["trusted"] = os.path.abspath(words["trusted"])
     return _fit(typed, Checkpointing(words, seconds=seconds))
 
 
 def resume(out: Path, seconds: float) -> dict[str, Any]:
     """The training that was interrupted before it was saved at ``out``."""
     words = arguments_of(out)
+    if words.get("data") in ("-", "address"):
+        what = "a pipe" if words["data"] == "-" else "an address"
+        raise DataError(f"The training of '{out}' took its log from {what}, which is not kept; fit it again.")
     try:
         typed = {**words, **{name: None if words[name] is None else Path(words[name]) for name in PATHS}}
         # What stands at its path, if anything does, was saved by this run, just before it was killed.
@@ -43,7 +53,8 @@ def resume(out: Path, seconds: float) -> dict[str, Any]:
 def _fit(typed: dict[str, Any], checkpointing: Checkpointing) -> dict[str, Any]:
     values = {name: typed[name] for name in ("method", "seed", "device", "model", "epochs")}
     values = {name: value for name, value in values.items() if value is not None} | settings_of(typed["settings"])
-    given = given_data(**{name: typed[name] for name in DATA}, ignore=typed["ignore"] or [])
+    more = {name: typed.get(name) or usual for name, usual in MORE.items()}
+    given = given_data(**{name: typed[name] for name in DATA}, ignore=typed["ignore"] or [], more=more)
     given.refuse_other_task(clean=typed["clean"])
     values = {"model": given.usual_model} | values
     return run_fit(given, typed["out"], values, typed["clean"], typed["overwrite"], checkpointing)

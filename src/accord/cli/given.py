@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ class Given(ABC):
     ignore: list[str] = field(default_factory=list)
     noise: float = 0.0
     noise_kind: str = "uniform"
+    more: dict[str, Any] = field(default_factory=dict)
+    """Of a click log: query, weight, trusted, on_missing."""
 
     usual_model: ClassVar[str]
 
@@ -81,8 +84,30 @@ def given_data(data: Path, **typed: Any) -> Given:
 
     named = str(data) in LABELLED_NAMES and not data.exists()
     told = typed.get("label") is not None or typed.get("labels") is not None
-    kind = GivenLabels if named or data.is_dir() or told else GivenClicks
+    from accord.data.reading import parts_of
+
+    folder = data.is_dir() and not parts_of(data)
+    kind = GivenLabels if named or folder or told else GivenClicks
     return kind(data, **typed)
+
+
+def place(typed: str) -> Any:
+    """A path, or the address of a database as it is."""
+    from accord.data.databases import is_address
+
+    return Address(typed) if is_address(typed) else Path(typed)
+
+
+class Address(str):
+    """The address of a database, which has no path."""
+
+    suffix = "address"
+
+    def exists(self) -> bool:
+        return False
+
+    def is_dir(self) -> bool:
+        return False
 
 
 class GivenClicks(Given):
@@ -104,7 +129,8 @@ class GivenClicks(Given):
 
         benchmark = self._benchmark("fair", **self.columns)
         if benchmark is None:
-            return click_job(self.data, values, self.columns, self.valid)
+            return click_job(self._log(), values, self.columns | self.more, self.valid)
+        refuse_given(OWN_SPLIT, **self._unusual())
         job = click_job(benchmark.train, values, {}, self.valid or benchmark.valid, benchmark.known)
         return replace(job, notes={"catalogue": benchmark.name})
 
@@ -115,8 +141,17 @@ class GivenClicks(Given):
 
         benchmark = self._benchmark(protocol, truth=truths, valid=self.valid, k=ks, **self.columns)
         if benchmark is None:
-            return ClickTask(self.data, truths, self.columns, self.valid, list(ks) or [20], inject=inject), {}
+            return ClickTask(self._log(), truths, self.columns, self.valid, list(ks) or [20], inject=inject), {}
         return ClickTask.of_benchmark(benchmark, inject=inject), {"cold_users": benchmark.cold_users}
+
+    def _log(self) -> Any:
+        """What was piped in is read at once."""
+        from accord.data.reading import read_standard_input
+
+        return read_standard_input(sys.stdin.buffer.read()) if str(self.data) == "-" else self.data
+
+    def _unusual(self) -> dict[str, Any]:
+        return {name: value for name, value in self.more.items() if value != "drop"}
 
     def _benchmark(self, protocol: str, **own_split: object) -> Any:
         """The data set of a name under a protocol; nothing where a file is meant.
@@ -127,7 +162,7 @@ class GivenClicks(Given):
         from accord.data.datasets.catalogue import find_data_set
 
         name = str(self.data)
-        if self.data.exists() or self.data.suffix or os.sep in name:
+        if self.data.exists() or self.data.suffix or os.sep in name or name == "-":
             return None
         entry = find_data_set(name)
         refuse_given(OWN_SPLIT, **own_split)
@@ -145,7 +180,8 @@ class GivenLabels(Given):
     usual_model = "auto"
 
     def refuse_other_task(self, *, clean: Path | None = None, **of_clicks: object) -> None:
-        refuse_given(FOR_CLICKS, **self.columns, valid=self.valid, **of_clicks)
+        more = {name: value for name, value in self.more.items() if value != "drop"}
+        refuse_given(FOR_CLICKS, **self.columns, valid=self.valid, **more, **of_clicks)
 
     def check(self, values: dict[str, Any]) -> type[Estimator]:
         from accord.data.noise import check_kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +11,10 @@ import typer
 
 from accord import __version__
 from accord.cli.answers import App
-from accord.cli.given import given_data
+from accord.cli.given import given_data, place
 from accord.cli.process import as_a_command, is_out_of_memory, leave_pandas_out
 from accord.cli.words import as_options, names_of, refuse_given, settings_of, space_of
-from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped, first_line
+from accord.errors import AccordError, DataWarning, InterruptedRunError, SettingError, Stopped, first_line
 
 app = App(
     name="accord",
@@ -33,6 +34,13 @@ Item = Annotated[str | None, typer.Option("--item", help="Column of item ids.")]
 Time = Annotated[
     str | None, typer.Option("--time", help="Column of times, '' for none; with it, validation is by time.")
 ]
+Query = Annotated[str | None, typer.Option(help="A database: the query whose rows are the log.")]
+Weight = Annotated[str | None, typer.Option(help="Clicks: a column of numbers by which their losses count.")]
+Trusted = Annotated[
+    str | None,
+    typer.Option(help="Clicks: a column that says which are right or wrong for sure, or a file of such pairs."),
+]
+OnMissing = Annotated[str, typer.Option(help="Rows without a user or an item: drop (and count), or refuse.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the model, e.g. --set c1=10 --set alpha=0.5."),
@@ -104,12 +112,21 @@ def simulate(
 def fit(
     data: Annotated[
         Path | None,
-        typer.Argument(help="A click log (CSV, TSV, Parquet, .inter), a table, a folder, or a data set's name."),
+        typer.Argument(
+            parser=place,
+            metavar="DATA",
+            help="A click log (CSV, TSV, Parquet, .inter, a folder of Parquet files, a database or its address, or "
+            "- for what is piped in), a table, a folder of images, or a data set's name.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write.")] = None,
     user: User = None,
     item: Item = None,
     time: Time = None,
+    query: Query = None,
+    weight: Weight = None,
+    trusted: Trusted = None,
+    on_missing: OnMissing = "drop",
     valid: Annotated[
         Path | None, typer.Option(help="Validation clicks; without it a tenth of the log is held out.")
     ] = None,
@@ -150,12 +167,13 @@ def fit(
         **{"labels": labels, "size": size, "ignore": ignore, "noise": noise, "noise_kind": noise_kind},
         **{"clean": clean, "model": model, "method": method, "epochs": epochs, "seed": seed, "device": device},
         **{"settings": settings, "overwrite": overwrite},
+        **{"query": query, "weight": weight, "trusted": trusted, "on_missing": on_missing},
     }
     from accord.cli.fit import begin
     from accord.cli.fit import resume as resume_fit
 
     if resume is not None:
-        usual = ("noise_kind", "seed", "device", "settings")  # options that have a value by default
+        usual = ("noise_kind", "seed", "device", "settings", "on_missing")  # options that have a value by default
         asked = {name: value for name, value in typed.items() if name not in usual} | {"set": settings}
         refuse_given("cannot be given with --resume, which continues with what was asked for before", **asked)
         return resume_fit(resume, checkpoint)
@@ -245,10 +263,16 @@ def audit(
         Path | None, typer.Option("--out", "-o", help="Write every click or label with its quality here.")
     ] = None,
     write_clean: Annotated[
-        Path | None, typer.Option(help="Write the clicks or labels that are not flagged here.")
+        Path | None, typer.Option(help="Write the log or the labels here, without the rows that are flagged.")
     ] = None,
     write_issues: Annotated[
-        Path | None, typer.Option(help="Without a run: write the judged file here, with columns added.")
+        Path | None,
+        typer.Option(
+            help="Write the log or the judged file here, every row with its quality and whether it is flagged."
+        ),
+    ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="The log that the run was fitted on, if it is not where it was.")
     ] = None,
     write_consensus: Annotated[
         Path | None, typer.Option(help="Annotations: write the consensus of each example here.")
@@ -260,17 +284,18 @@ def audit(
     """List the clicks or labels that are probably wrong: those of a run, or of files with predictions."""
     files: Answer = {"labels": labels, "pred_probs": pred_probs, "classes": classes, "label": label}
     files |= {"clicks": clicks, "scores": scores, "non_clicks": non_clicks, "user": user, "item": item}
-    files |= {"annotations": annotations, "write_issues": write_issues, "write_consensus": write_consensus}
+    files |= {"annotations": annotations, "write_consensus": write_consensus}
     if run is not None:
         from accord.cli.runs import run_audit
 
         refuse_given("goes with files that are judged without a run", **files)
-        return run_audit(run, top, share, out, write_clean, truth)
+        return run_audit(run, top, share, out, write_clean, truth, write_issues, log)
     from accord.cli.predictions import Asked, run_audit_predictions
 
-    refuse_given("goes with a run", truth=truth)
+    refuse_given("goes with a run", truth=truth, log=log)
     files |= {"pred_probs": pred_probs or [], "scores": scores or [], "top": top, "share": share, "out": out}
-    return run_audit_predictions(Asked(**files, write_clean=write_clean, example=example, annotator=annotator))
+    files |= {"write_clean": write_clean, "write_issues": write_issues}
+    return run_audit_predictions(Asked(**files, example=example, annotator=annotator))
 
 
 @app.command(epilog="Example: accord evaluate run --truth truth.parquet -k 5 -k 20")
@@ -527,7 +552,18 @@ def run() -> None:
         _run()
 
 
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"accord: {message}", file=sys.stderr)
+
+
 def _run() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", DataWarning)
+        warnings.showwarning = _say_warning
+        _run_command()
+
+
+def _run_command() -> None:
     try:
         for word in sys.argv[1:]:
             if not word.isprintable() and any("\udc80" <= letter <= "\udcff" for letter in word):

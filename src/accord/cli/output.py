@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
 from accord.cli.paths import cannot_write
+from accord.data.dialects import SEPARATORS, suffixes
 from accord.errors import SettingError
 from accord.files import whole_file
 
@@ -59,6 +62,25 @@ def check_audit(top: int, *paths: Path | None) -> None:
             )
 
 
+def refuse_own(*paths: Path | None) -> None:
+    """What is written must not take the place of the log, nor of another file that is written."""
+    places = [os.path.realpath(path) for path in paths if path is not None]
+    twice = [path for path in places if places.count(path) > 1]
+    if twice:
+        raise SettingError(f"'{twice[0]}' is the log, or named twice; write to another file.")
+
+
+def write_log(path: Path, rewrite: Callable[[Path], bool], table: Callable[[], pa.Table]) -> None:
+    """In the log's own form where the name asks for it, byte by byte; otherwise as a table."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path, follow=True) as draft:
+            if not rewrite(draft):
+                write_table(table(), _format_of(path), draft, path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
 def write(table: pa.Table, format_: str, path: Path) -> None:
     """Atomically: the file is whole, or not there."""
     try:
@@ -69,26 +91,29 @@ def write(table: pa.Table, format_: str, path: Path) -> None:
 
 
 def _write(table: pa.Table, format_: str, path: Path) -> None:
-    no_header = table.column_names == [str(k + 1) for k in range(table.num_columns)]  # as the log it came from
     with whole_file(path, follow=True) as draft:
-        if format_ == "parquet":
-            import pyarrow.parquet as parquet
+        write_table(table, format_, draft, path)
 
-            parquet.write_table(table, draft)
-        elif format_ == "csv":
-            import pyarrow.csv as csv
 
-            csv.write_csv(
-                table,
-                draft,
-                csv.WriteOptions(
-                    include_header=not no_header,
-                    quoting_style="needed",
-                    delimiter="\t" if path.suffix.lower() == ".tsv" else ",",
-                ),
-            )
-        else:
-            draft.write_text(as_text(table, format_), encoding="utf-8")
+def write_table(table: pa.Table, format_: str, draft: Path, path: Path) -> None:
+    """A table in a format; text as the suffix of its name says."""
+    no_header = table.column_names == [str(k + 1) for k in range(table.num_columns)]  # as the log it came from
+    if format_ == "parquet":
+        import pyarrow.parquet as parquet
+
+        parquet.write_table(table, draft)
+    elif format_ == "csv":
+        import pyarrow as pa
+        import pyarrow.csv as csv
+
+        suffix, compression = suffixes(path)
+        options = csv.WriteOptions(
+            include_header=not no_header, quoting_style="needed", delimiter="\t" if suffix == ".tsv" else ","
+        )
+        with pa.output_stream(draft, compression=compression) as out:
+            csv.write_csv(table, out, options)
+    else:
+        draft.write_text(as_text(table, format_), encoding="utf-8")
 
 
 def as_text(table: pa.Table, format_: str) -> str:
@@ -109,8 +134,11 @@ def as_text(table: pa.Table, format_: str) -> str:
 
 
 def _format_of(path: Path) -> str:
-    known = {".csv": "csv", ".tsv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "table"}
-    return known.get(path.suffix.lower(), path.suffix.lower().lstrip(".") or "table")
+    known = dict.fromkeys(SEPARATORS, "csv") | {".json": "json", ".parquet": "parquet", ".txt": "table"}
+    suffix, compression = suffixes(path)
+    if compression is not None and known.get(suffix) != "csv":
+        return path.suffix.lower()
+    return known.get(suffix, suffix.lstrip(".") or "table")
 
 
 def _cell(value: object) -> str:

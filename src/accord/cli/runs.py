@@ -82,14 +82,25 @@ def run_predict(
 
 
 def run_audit(
-    path: Path, top: int, share: float | None, out: Path | None, write_clean: Path | None, truth: Path | None
+    path: Path,
+    top: int,
+    share: float | None,
+    out: Path | None,
+    write_clean: Path | None,
+    truth: Path | None,
+    write_issues: Path | None = None,
+    log: Path | None = None,
 ) -> dict[str, Any]:
     from accord.tasks.runs import open_run
 
-    output.check_audit(top, out, write_clean)
+    output.check_audit(top, out, write_clean, write_issues)
     with ui.busy("judging"):
         run = open_run(path)
-        audit = run.audit(share, truth)
+        audit = run.audit(share, truth, log)
+        if audit.original is None and (log or write_issues):
+            raise SettingError("--log and --write-issues are for runs of clicks.")
+        judged = audit.original() if audit.original is not None and (write_clean or write_issues) else None
+        output.refuse_own(out, write_clean, write_issues, None if judged is None else judged.place)
     if out is not None:
         answer = output.emit(audit.issues, None, out, "")
     else:
@@ -98,11 +109,31 @@ def run_audit(
         answer = output.emit(audit.issues.slice(0, top), "table", None, words)
     answer |= {"judged": audit.issues.num_rows, "flagged": audit.flagged, "rule": audit.rule}
     ui.say(f"{audit.flagged} of {audit.issues.num_rows} {run.what} flagged ({audit.rule})")
-    if write_clean is not None:
+    if judged is not None:
+        answer |= _write_log(judged, share, write_clean, write_issues)
+    elif write_clean is not None:
         answer["clean"] = output.emit(audit.cleaned(), None, write_clean, "")
     for rows in audit.measured:
         ui.table(rows)
     return answer if audit.against_truth is None else {**answer, "against_truth": audit.against_truth}
+
+
+def _write_log(judged: Any, share: float | None, clean: Path | None, issues: Path | None) -> dict[str, Any]:
+    """The log without its flagged rows, and with what was judged of each row."""
+    answer: dict[str, Any] = {}
+    if clean is not None:
+        output.write_log(
+            clean, lambda draft: judged.write_clean(draft, clean, share), lambda: judged.cleaned(share)
+        )
+        ui.say(f"{judged.counted(share)} written to {clean}")
+        answer["clean"] = {"written": clean, "count": judged.count(share)}
+    if issues is not None:
+        output.write_log(
+            issues, lambda draft: judged.write_issues(draft, issues, share), lambda: judged.with_issues(share)
+        )
+        ui.say(f"{len(judged.found.clicks)} rows written to {issues}")
+        answer["issues"] = {"written": issues, "count": len(judged.found.clicks)}
+    return answer
 
 
 def run_evaluate(path: Path, truth: Path | None, ks: list[int] | None, images: Path | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,12 @@ from accord.errors import DataError, UnknownIdError
 
 pc: Any = pyarrow.compute
 """Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
+NO_ID = ("", "nan", "NaN", "null", "NULL", "None", "<NA>", "NaT", "\\N")
+"""Texts that programs write where there is no id."""
+EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
+"""Up to where every whole number is a float of its own."""
+MISSING = -1
+"""The row number of an id that is missing."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class Ids:
         if pa.types.is_dictionary(array.type):
             array = _plain_values(array)
         try:
-            found = pc.index_in(self._alike(array), value_set=self.values)
+            found = pc.index_in(self._alike(_whole_or_none(array)), value_set=self.values)
         except pa.ArrowException as error:
             raise DataError(f"{array.type} values are no {self.kind} ids; give strings or integers.") from error
         return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
@@ -72,7 +79,7 @@ class Ids:
         if array.type == self.values.type:
             return array
         if pa.types.is_integer(self.values.type):
-            text = pc.cast(array, pa.string())
+            text = _without_point_zero(pc.cast(array, pa.string()))
             return pc.cast(pc.if_else(_are_integers(text), text, None), self.values.type)
         return pc.cast(array, self.values.type)
 
@@ -96,39 +103,60 @@ def _plain(raw: Any) -> Sequence[Any] | np.ndarray:
 
 
 def encode(
-    column: pa.ChunkedArray, kind: str, where: str, name: str, *, from_text: bool = False
+    column: pa.ChunkedArray, kind: str, where: str, name: str, *, from_text: bool = False, drop: bool = False
 ) -> tuple[np.ndarray, Ids]:
     """Row numbers of a column, in order of first appearance, and the ids of these rows.
 
-    In a column ``from_text``, such as of a CSV file, which knows strings alone, integers are recognised.
+    In a column ``from_text``, such as of a CSV file, which knows strings alone, integers are recognised. A missing
+    id is an error; with ``drop`` it has the row number −1.
     """
     if pa.types.is_dictionary(column.type):
         column = _without_unused_categories(column)
-    if pa.types.is_floating(_value_type(column.type)):
-        column = _whole_numbers(column, kind, where, name)
     if not _can_be_ids(column.type):
         raise DataError(
             f"Column '{name}' of {where} is of type {column.type}; {kind} ids are strings or integers, so turn it "
             "into strings."
         )
+    if pa.types.is_floating(_value_type(column.type)):
+        column = _whole_numbers(column, kind, where, name)
     encoded = pc.dictionary_encode(column).combine_chunks() if column.num_chunks else None
     if encoded is None:
         return np.empty(0, np.int32), Ids(pa.array([], pa.string()), kind)
     if isinstance(encoded, pa.ChunkedArray):  # combine_chunks gives chunks back where one would overflow
         encoded = pa.concat_arrays(encoded.chunks)
-    _refuse_missing(encoded.indices, kind, where, name)
     try:
-        values = _canonical(encoded.dictionary, from_text)
+        codes, values = _present(encoded)
+        values = _canonical(values, from_text)
     except pa.ArrowException as error:
         raise DataError(
             f"Column '{name}' of {where} cannot be read as {kind} ids, strings or integers of 64 bits; turn it "
             "into strings."
         ) from error
-    if pa.types.is_string(values.type):
-        blank = pc.index(values, pa.scalar("", values.type)).as_py()
-        if blank >= 0:
-            _refuse_missing(pc.if_else(pc.equal(encoded.indices, blank), None, encoded.indices), kind, where, name)
-    return np.asarray(encoded.indices, dtype=np.int32), Ids(values, kind)
+    if not drop:
+        _refuse_missing(codes, kind, where, name)
+    return codes, Ids(values, kind)
+
+
+def _present(encoded: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:
+    """Row numbers among the values that are ids, −1 for the others, and these values."""
+    values = encoded.dictionary
+    codes = np.asarray(pc.fill_null(encoded.indices, MISSING), dtype=np.int32)
+    absent = np.asarray(_are_missing(values))
+    if not absent.any():
+        return codes, values
+    numbers = np.where(absent, MISSING, np.cumsum(~absent) - 1).astype(np.int32)
+    return np.where(codes < 0, MISSING, numbers[codes]), values.filter(pa.array(~absent))
+
+
+def _are_missing(values: pa.Array) -> pa.Array:
+    missing = pc.is_null(values, nan_is_null=pa.types.is_floating(values.type))
+    if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
+        values = pc.cast(values, pa.large_string())
+    if pa.types.is_string_view(values.type):
+        values = pc.cast(values, pa.large_string())
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return missing
+    return pc.or_(missing, pc.is_in(values, value_set=pa.array(NO_ID, values.type)))
 
 
 def _without_unused_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -172,28 +200,51 @@ def _can_be_ids(kind: pa.DataType) -> bool:
     return not pa.types.is_nested(inner) and not pa.types.is_dictionary(inner)
 
 
-def _refuse_missing(codes: pa.Array, kind: str, where: str, name: str) -> None:
-    if codes.null_count:
-        row = pc.index(pc.is_null(codes), True).as_py() + 1
-        many = "s" if codes.null_count > 1 else ""
+def _refuse_missing(codes: np.ndarray, kind: str, where: str, name: str) -> None:
+    count = int((codes < 0).sum())
+    if count:
         raise DataError(
-            f"{codes.null_count} missing {kind} id{many} in column '{name}' of {where} "
-            f"(the first in data row {row}); drop those rows or fill them in."
+            f"{count} missing {kind} id{'s' if count > 1 else ''} in column '{name}' of {where} "
+            f"(the first in data row {int((codes < 0).argmax()) + 1}); drop those rows or fill them in."
         )
 
 
 def _whole_numbers(column: pa.ChunkedArray, kind: str, where: str, name: str) -> pa.ChunkedArray:
+    """Floats as the integers they stand for; what is missing stays missing."""
     if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
-    missing = pc.is_null(column, nan_is_null=True)
-    if pc.any(missing).as_py():
-        _refuse_missing(pc.if_else(missing, None, 0).combine_chunks(), kind, where, name)
+        column = _plain_values(pa.chunked_array(column.chunks, column.type))
+    exact = EXACT[column.type]
+    column = pc.if_else(pc.is_null(column, nan_is_null=True), None, pc.cast(column, pa.float64()))
+    if pc.any(pc.greater(pc.abs(column), float(exact))).as_py():
+        raise DataError(
+            f"Column '{name}' of {where} holds floats above {exact:,}, where several {kind} ids may be one "
+            "number; give the column as integers or strings."
+        )
     try:
         return pc.cast(column, pa.int64())
     except pa.ArrowException as error:
         raise DataError(
             f"Column '{name}' of {where} holds fractions; {kind} ids are strings or integers."
         ) from error
+
+
+def _whole_or_none(array: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Floats and decimals as integers, and none where they are fractions: a log of them has integers too."""
+    if pa.types.is_decimal(array.type):
+        return _decimals(array)
+    if not pa.types.is_floating(array.type):
+        return array
+    array = pc.cast(array, pa.float64())
+    whole = pc.and_(pc.equal(pc.floor(array), array), pc.less(pc.abs(array), float(sys.maxsize)))
+    return pc.cast(pc.if_else(whole, array, None), pa.int64())
+
+
+def _decimals(array: Any) -> Any:
+    """Whole decimals as integers; others as text."""
+    try:
+        return pc.cast(array, pa.int64())
+    except pa.ArrowException:
+        return pc.cast(array, pa.string())
 
 
 def _are_integers(text: pa.Array) -> pa.Array:
@@ -204,13 +255,30 @@ def _are_integers(text: pa.Array) -> pa.Array:
     return pc.or_(short, pc.and_(long, pc.less_equal(digits, str(2**63 - 1))))
 
 
+def _without_point_zero(text: pa.Array) -> pa.Array:
+    """'7.0', as programs write 7 once an id of the column was missing, as '7'."""
+    return pc.replace_substring_regex(text, r"^(-?[0-9]+)\.0$", r"\1")
+
+
 def _canonical(values: pa.Array, from_text: bool) -> pa.Array:
-    """Strings as strings, integers as int64; what is ``from_text`` and all canonical integers becomes integers."""
+    """Strings as strings, integers as int64; what is ``from_text`` and all canonical integers becomes integers.
+
+    Integers beyond 64 bits with a sign are strings.
+    """
+    if pa.types.is_decimal(values.type):
+        values = _decimals(values)
     if pa.types.is_integer(values.type):
-        return pc.cast(values, pa.int64())
+        try:
+            return pc.cast(values, pa.int64())
+        except pa.ArrowException:
+            return pc.cast(values, pa.string())
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     text = pc.cast(values, pa.string())
-    if from_text and len(text) and pc.all(_are_integers(text)).as_py():
-        return pc.cast(text, pa.int64())
+    if from_text and len(text):
+        if pc.all(pc.ends_with(text, ".0")).as_py():
+            plain = _without_point_zero(text)
+            text = plain if pc.count_distinct(plain).as_py() == len(text) else text
+        if pc.all(_are_integers(text)).as_py():
+            return pc.cast(text, pa.int64())
     return text

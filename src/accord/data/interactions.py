@@ -31,12 +31,21 @@ class Interactions:
     starts: Tensor
     n_users: int
     n_items: int
+    weights: Tensor | None = None
+    """How much the loss of each click counts; of mean 1."""
 
     @staticmethod
     def from_pairs(
-        users: np.ndarray, items: np.ndarray, n_users: int, n_items: int, device: torch.device | str = "cpu"
+        users: np.ndarray,
+        items: np.ndarray,
+        n_users: int,
+        n_items: int,
+        device: torch.device | str = "cpu",
+        weights: np.ndarray | None = None,
     ) -> Interactions:
-        """Pairs must be distinct and sorted by user, then item."""
+        """Pairs must be distinct and sorted by user, then item; weights are divided by their mean."""
+        if weights is not None and len(weights) and not weights.any():
+            raise DataError("Every training click has the weight 0, so there is nothing to learn.")
         counts = np.bincount(users, minlength=n_users) if len(users) else np.zeros(n_users, np.int64)
         starts = np.concatenate(([0], np.cumsum(counts)))
         return Interactions(
@@ -45,6 +54,7 @@ class Interactions:
             torch.from_numpy(starts).to(device),
             n_users,
             n_items,
+            None if weights is None else torch.tensor(weights / weights.mean(), dtype=torch.float32, device=device),
         )
 
     def __len__(self) -> int:
@@ -54,16 +64,16 @@ class Interactions:
         """The same pairs on a device."""
         if device == self.device:
             return self
-        return replace(
-            self, users=self.users.to(device), items=self.items.to(device), starts=self.starts.to(device)
-        )
+        weights = None if self.weights is None else self.weights.to(device)
+        tensors = {name: getattr(self, name).to(device) for name in ("users", "items", "starts")}
+        return replace(self, **tensors, weights=weights)
 
     def with_users(self, count: int) -> Interactions:
         """The same pairs among more users, who have none."""
         if count == self.n_users:
             return self
         starts = torch.cat([self.starts, self.starts[-1:].expand(count - self.n_users)])
-        return Interactions(self.users, self.items, starts, count, self.n_items)
+        return replace(self, starts=starts, n_users=count)
 
     @property
     def device(self) -> torch.device:
@@ -175,16 +185,20 @@ class Interactions:
 
     def draw_pairs(
         self, at_once: int, generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
-    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    ) -> Iterator[tuple[Tensor, ...]]:
         """A pass of R runs, each with a stream of its own, so many clicks at a time: users (R, m), and for each a
-        clicked item and an unclicked one."""
+        clicked item, an unclicked one, and, where there are weights, that of the click."""
         orders = torch.stack([self._order(generator) for generator in generators])
         for rows in orders.split(at_once, 1):
             flat = rows.flatten()
             users = self.users.index_select(0, flat).long().view(rows.shape)
             clicked = self.items.index_select(0, flat).long().view(rows.shape)
             sizes = [rows.shape[1]] * len(generators)
-            yield users, clicked, self.negatives_of(users.flatten(), sizes, generators, negatives).view(rows.shape)
+            unclicked = self.negatives_of(users.flatten(), sizes, generators, negatives).view(rows.shape)
+            if self.weights is None:
+                yield users, clicked, unclicked
+            else:
+                yield users, clicked, unclicked, self.weights.index_select(0, flat).view(rows.shape)
 
     def negatives_of(
         self, users: Tensor, sizes: Sequence[int], generators: Sequence[torch.Generator], negatives: Negatives

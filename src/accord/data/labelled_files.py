@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.lib import format as npy
 
+from accord.data.columns import begun, listed
 from accord.data.ids import pc
-from accord.data.reading import begun, listed, read_table
+from accord.data.reading import read_table
 from accord.errors import DataError, first_line, nearest
 from accord.extras import needed
 from accord.memory import in_bytes, machine_memory
@@ -166,7 +167,9 @@ def _labels(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
             raise DataError(f"Column '{name}' of {where} holds fractions; labels are names or whole numbers.")
         return values.astype(np.int64)
     if pa.types.is_integer(column.type):
-        return np.asarray(column).astype(np.int64)
+        numbers = np.asarray(column)
+        fits = not numbers.size or numbers.max() <= np.iinfo(np.int64).max
+        return numbers.astype(np.int64 if fits else str)  # what does not fit is a name
     words = _words(column, name, where)
     longest = max(range(len(words)), key=lambda k: len(words[k]), default=0)
     if words and len(words[longest]) > LONGEST_LABEL:

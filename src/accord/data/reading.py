@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from accord.errors import DataError, first_line, nearest
+from accord.data.columns import Columns, begun, choose_columns, named
+from accord.data.columns import listed as listed
+from accord.data.databases import Query, is_address, is_database
+from accord.data.dialects import (
+    CANDIDATES,
+    SEPARATORS,
+    STDIN,
+    Bytes,
+    WholeLineEnds,
+    compression_of,
+    holds_quotes,
+    separator_of,
+    suffixes,
+)
+from accord.errors import DataError, first_line
 from accord.memory import in_bytes, machine_memory
 
-USER_NAMES = ("user", "user_id", "userid", "uid", "user id")
-ITEM_NAMES = ("item", "item_id", "itemid", "iid", "movie_id", "movieid", "product_id", "article_id", "item id")
-TIME_NAMES = ("ts", "timestamp", "time", "datetime", "date")
-SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".rating": "\t", ".negative": "\t", ".noisy": "\t"}
-READABLE = "CSV (.csv), TSV (.tsv, .rating), Parquet (.parquet) or RecBole (.inter)"
+READABLE = (
+    "CSV (.csv), TSV (.tsv, .rating) or RecBole (.inter), also compressed (.gz, .zst, .bz2), Parquet (.parquet), a "
+    "folder of Parquet files, or a database (.sqlite, .duckdb)"
+)
 PARQUET_MAGIC = b"PAR1"
 HEAD = 1 << 16
 """Bytes that the header of a text file must fit into."""
 BLOCK = 1 << 22
 """Bytes of a text file that are parsed at a time; no row may be longer."""
-NAMES_SHOWN = 20
 NAME_KEY, TEXT_KEY = b"accord.source", b"accord.text"
 """Metadata of a table that was read from a file."""
 OFFSET = 4
 """Bytes that say where a text ends in memory."""
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which columns of the input hold what; ``note`` says how they were found."""
-
-    user: str
-    item: str
-    time: str | None = None
-    note: str = ""
 
 
 def read_log(
@@ -51,17 +53,26 @@ def read_log(
     user: str | None = None,
     item: str | None = None,
     time: str | None = None,
+    weight: str | None = None,
+    trusted: str | None = None,
     like: Columns | None = None,
 ) -> tuple[pa.Table, Columns]:
-    """The user, item and (if there is one) time column of a file or of a table held in memory."""
+    """The user, item and (if there is one) time column of a file or of a table held in memory, and further ones
+    that are named."""
     table, where = open_table(source)
     columns = choose_columns(table.column_names, where, user=user, item=item, time=time, like=like)
-    wanted = [columns.user, columns.item] + ([columns.time] if columns.time else [])
-    return _materialise(table, wanted, where), columns
+    given = {"weight": weight, "trusted": trusted}
+    more = {what: named(name, what, table.column_names, where) for what, name in given.items()}
+    columns = replace(columns, **more)
+    return _materialise(table, columns.names, where), columns
 
 
 def open_table(source: Any) -> tuple[Any, str]:
     """A table, or a lazily read text file, and the words that name it in messages."""
+    if isinstance(source, Query):
+        return source.read(), source.name
+    if is_address(source):
+        raise DataError("An address of a database needs a query; say which rows are the log with query=SQL.")
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         return _open_file(path), f"'{path}'"
@@ -69,13 +80,27 @@ def open_table(source: Any) -> tuple[Any, str]:
         return source, name_of(source)
     if hasattr(source, "tocoo"):
         return _from_sparse(source), "the matrix"
+    if hasattr(source, "collect") and hasattr(source, "collect_schema"):  # a lazy frame of polars
+        source = source.collect()
     try:
         return pa.table(source), "the table"
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"A {type(source).__name__} is not a click log ({first_line(error)}); "
-            "give a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix."
-        ) from error
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise _no_table(source, error) from error
+
+
+def _no_table(source: Any, error: Exception) -> DataError:
+    """Why an object is no log: a column of several types, or something else altogether."""
+    if hasattr(source, "columns") and len(error.args) > 1:  # of pandas; Arrow names the column last
+        return DataError(
+            f"The table cannot be read: {error.args[-1]} ({error.args[0]}); give each column values of one type."
+        )
+    words = first_line(error) if str(error) else type(error).__name__
+    if hasattr(source, "columns"):
+        return DataError(f"The table cannot be read: {words}; give each column a name and values of one type.")
+    return DataError(
+        f"A {type(source).__name__} is not a click log ({words}); "
+        "give a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix."
+    )
 
 
 def read_table(source: Any) -> tuple[pa.Table, str]:
@@ -87,8 +112,27 @@ def read_table(source: Any) -> tuple[pa.Table, str]:
     return (table.read() if isinstance(table, TextFile) else table), where
 
 
+def read_standard_input(content: bytes) -> pa.Table:
+    """What came through the standard input: Parquet or text, compressed or not."""
+    if content.startswith(PARQUET_MAGIC):
+        return _from_file(_parquet(pa.BufferReader(content), "the standard input", None), STDIN, text=False)
+    source = Bytes(STDIN, content, compression_of(content[:8]))
+    return _open_bytes(source, ".csv").read()
+
+
+def filtered(table: pa.Table, kept: np.ndarray) -> pa.Table:
+    """Some rows of a table; Arrow cannot take rows of the view types that polars uses."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    schema, taken = table.schema, {field.type for field in table.schema} & set(views)
+    if taken:
+        table = table.cast(pa.schema([field.with_type(views.get(field.type, field.type)) for field in schema]))
+    return table.filter(pa.array(kept)).cast(schema) if taken else table.filter(pa.array(kept))
+
+
 def name_of(source: Any) -> str:
     """The words that name a source in messages."""
+    if isinstance(source, Query):
+        return source.name
     if isinstance(source, pa.Table):
         return (source.schema.metadata or {}).get(NAME_KEY, b"the table").decode()
     return f"'{source}'" if isinstance(source, str | os.PathLike) else "the table"
@@ -98,12 +142,14 @@ def is_text(source: Any) -> bool:
     """Whether all that a source holds is text: a file of text, or what was read of one."""
     if isinstance(source, pa.Table):
         return TEXT_KEY in (source.schema.metadata or {})
-    return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() in SEPARATORS
+    return isinstance(source, str | os.PathLike) and suffixes(Path(source))[0] in SEPARATORS
 
 
 def _from_file(table: pa.Table, path: Path, *, text: bool) -> pa.Table:
-    """A table that knows which file it was read from."""
-    return table.replace_schema_metadata({NAME_KEY: f"'{path}'", **({TEXT_KEY: ""} if text else {})})
+    """A table that knows which file it was read from, and what else the file said of itself."""
+    own = {} if text else {k: v for k, v in (table.schema.metadata or {}).items() if k not in (NAME_KEY, TEXT_KEY)}
+    name = "the standard input" if path == STDIN else f"'{path}'"
+    return table.replace_schema_metadata({**own, NAME_KEY: name, **({TEXT_KEY: ""} if text else {})})
 
 
 def _materialise(table: Any, names: list[str], where: str) -> pa.Table:
@@ -118,34 +164,28 @@ def _materialise(table: Any, names: list[str], where: str) -> pa.Table:
     return table
 
 
-def begun(where: str) -> str:
-    """The words that name a source, at the beginning of a sentence; a path keeps its letters."""
-    return where[:1].upper() + where[1:]
-
-
-def listed(names: list[str]) -> str:
-    """Names of columns in a message: the first few, each cut to a length."""
-    shown = ", ".join(" ".join(name[:80].split()) for name in names[:NAMES_SHOWN])
-    return shown + (f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else "")
-
-
 @dataclass(frozen=True)
 class TextFile:
     """A delimited text file whose header has been read and whose rows have not."""
 
-    path: Path
+    source: Bytes
     separator: str
     column_names: list[str]
     has_header: bool
+
+    @property
+    def path(self) -> Path:
+        return self.source.path
 
     def read(self, names: list[str] | None = None) -> pa.Table:
         # Everything is read as text, so that ids such as 007 survive; numbers are recognised later.
         wanted = names or self.column_names
         try:
-            quoted = _holds_quotes(self.path)
-            with _WholeLineEnds(self.path) if quoted else nullcontext(self.path) as source:
+            quoted = holds_quotes(self.source)
+            plain = not quoted and self.source.content is None and self.source.compression is None
+            with closing(WholeLineEnds(self.source.open())) as lines:
                 table = pyarrow.csv.read_csv(
-                    source,
+                    self.path if plain else lines,  # Arrow reads a file itself faster
                     read_options=pyarrow.csv.ReadOptions(
                         column_names=self.column_names,
                         skip_rows_after_names=int(self.has_header),  # a row may have several lines
@@ -156,7 +196,7 @@ class TextFile:
                         include_columns=wanted, column_types={name: pa.string() for name in wanted}
                     ),
                 )
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, EOFError) as error:
             reason = first_line(error)
             if "straddl" in reason:
                 reason = f"a row has more than {BLOCK >> 10} KiB, or a quote that is never closed"
@@ -164,30 +204,11 @@ class TextFile:
         return _from_file(table, self.path, text=True)
 
 
-class _WholeLineEnds(io.FileIO):
-    """A file whose reads do not end at a carriage return.
-
-    After one, Arrow drops a line feed that begins the next block, even inside quotes.
-    """
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        block = super().read(size) or b""
-        whole = block.rstrip(b"\r")
-        if not whole or len(block) != size:  # nothing else, or the end of the file
-            return block
-        self.seek(len(whole) - len(block), os.SEEK_CUR)
-        return whole
-
-
-def _holds_quotes(path: Path) -> bool:
-    """Whether a cell may hold line ends; where none can, rows are found a third faster."""
-    with path.open("rb") as file:
-        return any(b'"' in block for block in iter(lambda: file.read(1 << 20), b""))
-
-
-def _open_file(path: Path) -> pa.Table | TextFile:
+def _open_file(path: Path) -> Any:
     if path.is_dir():
-        raise DataError(f"'{path}' is a folder; give the log file in it.")
+        return read_parts(path)
+    suffix, compression = suffixes(path)
+    source = Bytes(path, None, compression)
     try:
         with path.open("rb") as file:
             head = file.read(HEAD)
@@ -197,23 +218,39 @@ def _open_file(path: Path) -> pa.Table | TextFile:
         raise DataError(f"{str(path)!r} is no name of a file.") from error
     if not head:
         raise DataError(f"'{path}' is empty; give a log with at least a few clicks.")
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
+    if suffix == ".parquet" and compression is None:
         return _from_file(read_parquet_file(path), path, text=False)
+    if is_database(path, head):
+        return Query(path).read()
     if suffix not in SEPARATORS:
         raise DataError(f"'{path}' has a name accord does not know; give {READABLE}.")
+    return _open_bytes(source, suffix)
+
+
+def _open_bytes(source: Bytes, suffix: str) -> TextFile:
+    """A text file, or what was read of the standard input."""
+    where = "the standard input" if source.path == STDIN else f"'{source.path}'"
+    try:
+        with source.open() as file:
+            head = file.read(HEAD)
+    except (OSError, EOFError, pa.ArrowException) as error:
+        raise DataError(f"{begun(where)} cannot be decompressed: {first_line(error)}.") from error
+    if not head:
+        raise DataError(f"{begun(where)} is empty; give a log with at least a few clicks.")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataError(f"{begun(where)} is text in UTF-16; save it as UTF-8.")
     if head.startswith(PARQUET_MAGIC) or b"\0" in head:
-        raise DataError(f"'{path}' is not a text file, though its name says so; give {READABLE}.")
-    return _open_text(path, SEPARATORS[suffix], head)
+        raise DataError(f"{begun(where)} is not a text file, though its name says so; give {READABLE}.")
+    return _open_text(source, head, suffix, where)
 
 
-def _refuse_bombs(path: Path, rows: int, schema: pa.Schema, names: list[str] | None) -> None:
+def _refuse_bombs(where: str, rows: int, schema: pa.Schema, names: list[str] | None) -> None:
     """A few bytes of Parquet can expand to very many rows; rows that cannot fit are refused unread."""
     kinds = [field.type for field in schema if names is None or field.name in names]
     need, free = int(rows * sum(_bytes_each(kind) for kind in kinds)), machine_memory()
     if need > free:
         raise DataError(
-            f"'{path}' says it holds {rows:,} rows, which need {in_bytes(need)} of memory at least, but this "
+            f"{begun(where)} says it holds {rows:,} rows, which need {in_bytes(need)} of memory at least, but this "
             f"machine has {in_bytes(free)} free; give fewer rows."
         )
 
@@ -228,52 +265,82 @@ def _bytes_each(kind: pa.DataType) -> float:
 
 def read_parquet_file(path: Path, names: list[str] | None = None) -> pa.Table:
     """A Parquet file, or some columns of it, with every value looked at: text is UTF-8, and all rows are there."""
+    return _parquet(path, f"'{path}'", names)
+
+
+def _parquet(file: Any, where: str, names: list[str] | None) -> pa.Table:
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            _refuse_bombs(path, file.metadata.num_rows, file.schema_arrow, names)
-            table = file.read(names)
+        with pyarrow.parquet.ParquetFile(file) as parquet:
+            _refuse_bombs(where, parquet.metadata.num_rows, parquet.schema_arrow, names)
+            table = parquet.read(names)
         table.validate(full=True)
     except DataError:
         raise
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError) as error:
         raise DataError(
-            f"'{path}' is not a Parquet file, though its name says so, or damaged: {first_line(error)}."
+            f"{begun(where)} is not a Parquet file, though its name says so, or damaged: {first_line(error)}."
         ) from error
     if len(set(table.column_names)) < len(table.column_names):
-        raise DataError(f"'{path}' names a column twice; give each its own name.")
+        raise DataError(f"{begun(where)} names a column twice; give each its own name.")
     if names is not None and set(table.column_names) != set(names):
-        raise DataError(f"'{path}' has not the columns {', '.join(names)}.")
+        raise DataError(f"{begun(where)} has not the columns {', '.join(names)}.")
     return table
 
 
-def _open_text(path: Path, separator: str, head: bytes) -> TextFile:
-    cells = _first_row(path, separator, head)
+def parts_of(folder: Path) -> list[Path]:
+    """The Parquet files of a folder, in the order of their names; names that begin with _ or . are not data."""
+    found = [path for path in folder.iterdir() if path.suffix.lower() == ".parquet" and path.name[0] not in "_."]
+    return sorted(path for path in found if path.is_file())
+
+
+def read_parts(folder: Path) -> pa.Table:
+    """A log that was written as several Parquet files of the same columns."""
+    files = parts_of(folder)
+    if not files:
+        raise DataError(f"'{folder}' is a folder without Parquet files; give the log file in it.")
+    tables = [read_parquet_file(path) for path in files]
+    for path, table in zip(files, tables, strict=True):
+        if set(table.column_names) != set(tables[0].column_names):
+            raise DataError(f"'{path}' has other columns than '{files[0]}'; give files of the same columns.")
+    try:
+        whole = pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(f"The files of '{folder}' do not fit together: {first_line(error)}.") from error
+    return _from_file(whole, folder, text=False)
+
+
+def _open_text(source: Bytes, head: bytes, suffix: str, where: str) -> TextFile:
+    separator = separator_of(head, SEPARATORS[suffix], len(head) < HEAD)
+    cells = _first_row(where, separator, head)
     if len(cells) < 2:
+        signs = list(CANDIDATES.values())
         raise DataError(
-            f"'{path}' has one column in its first line; columns are separated by "
-            f"{'a tab' if separator == chr(9) else 'a comma'} in {path.suffix} files."
+            f"{begun(where)} has one column in its first line; columns are separated by a {', '.join(signs[:-1])} "
+            f"or {signs[-1]}."
         )
     if all(_is_number(cell) for cell in cells):  # the authors' split files have no header
-        return TextFile(path, separator, [str(k + 1) for k in range(len(cells))], has_header=False)
-    if path.suffix.lower() == ".inter":
+        return TextFile(source, separator, [str(k + 1) for k in range(len(cells))], has_header=False)
+    if suffix == ".inter":
         cells = [cell.split(":", 1)[0] for cell in cells]
     if len(set(cells)) < len(cells):
-        raise DataError(f"'{path}' names a column twice in its first line; give each its own name.")
-    return TextFile(path, separator, cells, has_header=True)
+        raise DataError(f"{begun(where)} names a column twice in its first line; give each its own name.")
+    return TextFile(source, separator, cells, has_header=True)
 
 
-def _first_row(path: Path, separator: str, head: bytes) -> list[str]:
+def _first_row(where: str, separator: str, head: bytes) -> list[str]:
     """The cells of the first row, which has several lines where a quoted cell has."""
     lines = head.splitlines(keepends=True)
     reader = csv.reader(_decoded(lines), delimiter=separator)
     try:
         cells = [cell.strip() for cell in next(reader, [])]
     except UnicodeDecodeError as error:
-        raise DataError(f"'{path}' is not UTF-8 text: byte {error.start} of its first line.") from error
+        raise DataError(f"{begun(where)} is not UTF-8 text: byte {error.start} of its first line.") from error
     except csv.Error as error:
-        raise DataError(f"'{path}' has a first line that cannot be read: {first_line(error)}.") from error
+        raise DataError(f"{begun(where)} has a first line that cannot be read: {first_line(error)}.") from error
     if len(head) == HEAD and reader.line_num == len(lines):
-        raise DataError(f"'{path}' has a first line of more than {HEAD >> 10} KiB; give one line for each row.")
+        raise DataError(
+            f"{begun(where)} has a first line of more than {HEAD >> 10} KiB; give one line for each row."
+        )
     return cells
 
 
@@ -286,55 +353,7 @@ def _decoded(lines: list[bytes]) -> Iterator[str]:
 def _from_sparse(matrix: Any) -> pa.Table:
     coo = matrix.tocoo()
     kept = coo.data != 0
-    return pa.table({"user": coo.row[kept], "item": coo.col[kept]})
-
-
-def choose_columns(
-    names: list[str],
-    where: str,
-    *,
-    user: str | None = None,
-    item: str | None = None,
-    time: str | None = None,
-    like: Columns | None = None,
-) -> Columns:
-    """The columns that were named, or, where none was, those of a log that it is ``like``, or of usual names."""
-    if like is not None:
-        user = user or (like.user if like.user in names else None)
-        item = item or (like.item if like.item in names else None)
-    numbered = names == [str(k + 1) for k in range(len(names))]
-    chosen_user = _named(user, "user", names, where) or _guessed(USER_NAMES, names)
-    chosen_item = _named(item, "item", names, where) or _guessed(ITEM_NAMES, names)
-    chosen_time = _guessed(TIME_NAMES, names) if time is None else None
-    if time:  # named; an empty name means that there is none
-        chosen_time = _named(time, "time", names, where)
-    if numbered:  # no header: the first two columns are the pair
-        chosen_user, chosen_item = chosen_user or "1", chosen_item or "2"
-    for what, chosen in (("user", chosen_user), ("item", chosen_item)):
-        if chosen is None:
-            raise DataError(
-                f"No {what} column found in {where} (it has {listed(names)}); call it '{what}', name it with "
-                f"{what}=COLUMN, or add a first line of names if it has none."
-            )
-    if chosen_user is None or chosen_item is None or chosen_user == chosen_item:
-        raise DataError(f"User and item are both column '{chosen_user}' of {where}; name two columns.")
-    if chosen_time in (chosen_user, chosen_item):
-        raise DataError(
-            f"Column '{chosen_time}' of {where} cannot be the time as well; name another one with time=COLUMN."
-        )
-    note = f"user={chosen_user}, item={chosen_item}, time={chosen_time or 'none'}"
-    return Columns(chosen_user, chosen_item, chosen_time, note + (" (no header row)" if numbered else ""))
-
-
-def _named(name: str | None, what: str, names: list[str], where: str) -> str | None:
-    if name is not None and name not in names:
-        raise DataError(f"No column '{name}' in {where} for the {what}: {nearest(name, names)}")
-    return name
-
-
-def _guessed(candidates: tuple[str, ...], names: list[str]) -> str | None:
-    by_folded = {name.lower(): name for name in reversed(names)}
-    return next((by_folded[c] for c in candidates if c in by_folded), None)
+    return pa.table({"user": coo.row[kept], "item": coo.col[kept], "value": coo.data[kept]})
 
 
 def _is_number(cell: str) -> bool:

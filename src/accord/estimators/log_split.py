@@ -15,6 +15,7 @@ from torch import Tensor
 from accord.data.clicks import Clicks, match_pairs, pair_keys
 from accord.data.ids import Ids
 from accord.data.interactions import Interactions
+from accord.data.marks import RIGHT, UNKNOWN, WRONG
 from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
@@ -58,13 +59,22 @@ def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any) -> SplitLog:
             "a recommender needs at least two of each."
         )
     part = np.zeros(len(clicks), np.int8)
+    dropped = clicks.origin.dropped if clicks.origin is not None else 0
     notes: dict[str, Any] = {"clicks": len(clicks), "merged": clicks.merged}
+    notes |= {"dropped": dropped} if dropped else {}
     if valid is None:
         by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
         part[holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)] = VALID
         notes["split"] = "each user's latest clicks" if by_time else "random clicks"
     else:
         clicks, part = with_validation(clicks, part, valid, notes)
+    if clicks.marks is not None:
+        part[clicks.marks == WRONG] = SEEN
+        if not (part == TRAIN).any():
+            raise DataError("Every training click is marked as wrong, so there is nothing to learn from.")
+        notes |= {
+            "trusted": {"right": int((clicks.marks == RIGHT).sum()), "wrong": int((clicks.marks == WRONG).sum())}
+        }
     if seen is not None:
         clicks, part = with_seen(clicks, part, seen)
     notes |= {
@@ -112,9 +122,11 @@ def with_seen(clicks: Clicks, part: np.ndarray, seen: Any) -> tuple[Clicks, np.n
 
 def _joined(clicks: Clicks, part: np.ndarray, source: Any, code: int) -> tuple[Clicks, np.ndarray, int, int]:
     """Clicks and parts with the new pairs of a table, how many were new, and how many were given."""
-    pairs = match_pairs(source, clicks.user_ids, clicks.item_ids, clicks.columns)
+    pairs = match_pairs(source, clicks.user_ids, clicks.item_ids, clicks.columns, strangers=code == SEEN)
     users, items = pairs.users[pairs.known], pairs.items[pairs.known]
     keys = np.setdiff1d(pair_keys(users, items, len(clicks.item_ids)), clicks.keys)
+    if not len(keys):
+        return clicks, part, 0, len(pairs.users)
     merged = np.concatenate([clicks.keys, keys])
     order = np.argsort(merged, kind="stable")
     parts = np.concatenate([part, np.full(len(keys), code, np.int8)])[order]
@@ -125,8 +137,16 @@ def _joined(clicks: Clicks, part: np.ndarray, source: Any, code: int) -> tuple[C
         items=(merged[order] % n_items).astype(np.int32),
         counts=np.concatenate([clicks.counts, np.ones(len(keys), np.uint8)])[order],
         times=None if times is None else np.concatenate([times, np.zeros(len(keys), times.dtype)])[order],
+        first_rows=_longer(clicks.first_rows, len(keys), -1, order),
+        weights=_longer(clicks.weights, len(keys), 1, order),
+        marks=_longer(clicks.marks, len(keys), UNKNOWN, order),
     )
     return joined, parts, len(keys), len(pairs.users)
+
+
+def _longer(values: np.ndarray | None, more: int, filled: int, order: np.ndarray) -> np.ndarray | None:
+    """A column of clicks with a value for so many more, in a new order."""
+    return None if values is None else np.concatenate([values, np.full(more, filled, values.dtype)])[order]
 
 
 def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns) -> Clicks:
@@ -140,7 +160,12 @@ def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns)
         column = table["time"]
         time_type = column.type if pa.types.is_temporal(column.type) else None
         times = np.asarray(column.cast(pa.int64()) if time_type else column)
-    return Clicks(users, items, user_ids, item_ids, np.asarray(table["count"]), times, columns, time_type)
+    kept = {"row": "first_rows", "trusted": "marks"}
+    more: dict[str, Any] = {
+        own: np.asarray(table[name]) for name, own in kept.items() if name in table.column_names
+    }
+    counts = np.asarray(table["count"])
+    return Clicks(users, items, user_ids, item_ids, counts, times, columns, time_type, **more)
 
 
 def by_popularity(training: Interactions) -> Scorer:

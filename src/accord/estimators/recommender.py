@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -12,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from accord.batches.clicks import ClickFeed, RowCuts, positives
-from accord.data.clicks import Clicks, load_clicks, match_pairs
+from accord.data.clicks import Clicks, OnMissing, load_clicks, match_pairs
 from accord.data.interactions import NO_NEGATIVE, Interactions
+from accord.data.marks import RIGHT, WRONG
 from accord.data.tables_out import kind_of_table
-from accord.errors import AccordError, DataError, SettingError
+from accord.errors import AccordError, DataError, DataWarning, SettingError
 from accord.estimators import recommender_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
 from accord.estimators.handed import ByIds, copied, told_of, weights_of
@@ -36,6 +38,7 @@ from accord.estimators.log_split import (
 )
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.estimators.naming import OWN, is_scorer, named_objects, object_of, unspelled, with_objects
+from accord.estimators.originals import JudgedLog, Source, original, with_columns
 from accord.estimators.scorers import WANTED, ScoredPairs, gives_scores, is_function
 from accord.estimators.settings import check_prior, not_taken, refuse_solved, usual_method
 from accord.evaluation import RankingTask, mean_metrics
@@ -53,6 +56,9 @@ MOST = {"cpu": 16, "cuda": 256}
 """Most runs of a stack: beyond them nothing is gained."""
 
 
+NO_WEIGHTS = "Weights of clicks are for methods that learn from losses one by one, not"
+
+
 class Recommender(Estimator):
     """Learns preferences from clicks that cannot all be trusted.
 
@@ -64,6 +70,7 @@ class Recommender(Estimator):
 
     kind = "recommender"
     task = "clicks"
+    source_: Source | None
     metric, metric_words, what = "ndcg@20", "NDCG@20", "clicks"
 
     def __init__(self, model: Any = "gmf", method: Any = None, **given: Unpack[RecommenderKeywords]) -> None:
@@ -137,6 +144,10 @@ class Recommender(Estimator):
         user: str | None = None,
         item: str | None = None,
         time: str | None = None,
+        query: str | None = None,
+        weight: str | None = None,
+        trusted: Any = None,
+        on_missing: OnMissing = "drop",
         valid: Any = None,
         known: Any = None,
         seen: Any = None,
@@ -147,6 +158,12 @@ class Recommender(Estimator):
     ) -> Self:
         """Train on a log: a file, a pandas, polars or pyarrow table, or a SciPy CSR matrix.
 
+        The log may also be a folder of Parquet files, or a SQLite or DuckDB file or the address of a database, with
+        the ``query`` that gives the rows. Rows without a user or an item are dropped with a warning; with
+        ``on_missing="refuse"`` they are an error. ``weight`` names a column of numbers of at least 0: the loss of a
+        click is multiplied by the mean weight of its rows, divided by the mean of all training clicks. ``trusted``
+        is a column that says which clicks are right (true) or wrong (false) for sure, or a table of pairs with a
+        column ``trusted``: right ones are never flagged, wrong ones are flagged and never trained on.
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the rest.
         Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never recommended.
         ``eval_set`` holds pairs whose metrics are written into the history and decide nothing. ``callback``
@@ -155,15 +172,17 @@ class Recommender(Estimator):
         notebook; ``verbose`` True shows it anywhere, False nowhere.
         """
         source = {"log": log, "user": user, "item": item, "time": time, "valid": valid, "known": known}
+        source |= {"query": query, "weight": weight, "trusted": trusted, "on_missing": on_missing}
         return self._fit({**source, "seen": seen, "eval_set": eval_set}, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
         split = self._split(source, cache)
-        self._take(split)
+        self._take(split, source)
         self._came_as = kind_of_table(source.get("log"))
         if self._open and gives_scores(self._factory, split.user_ids, split.item_ids):
             self._open, self._settings = False, self._settings.model_copy(update={"method": "normal"})
         settings = self.settings
+        self._refuse_weights(split)
         if isinstance(self._factory, nn.Module):
             self.notes_["weights"] = told_of(self._factory, settings.pretrained)
         need = settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
@@ -187,6 +206,7 @@ class Recommender(Estimator):
             settings.model if self._factory is None else CUSTOM,
             [
                 *((split.clicks, split.clicks.keys), (split.part, split.part)),
+                *([] if split.clicks.weights is None else [(split.clicks, split.clicks.weights)]),
                 *((split.user_ids, len(split.user_ids)), *place_of(source)),
                 *weights_of([self._factory, *self._objects.values()], settings.pretrained),
             ],
@@ -199,9 +219,13 @@ class Recommender(Estimator):
         if source.get("divided") is not None:  # of a member of a council, or a prior
             return source["divided"]
         log, known = source["log"], source.get("known")
-        columns = {name: source.get(name) for name in ("user", "item", "time")}
+        columns: dict[str, Any] = {n: source.get(n) for n in ("user", "item", "time", "query", "weight")}
+        columns |= {"on_missing": source.get("on_missing") or "drop"}
+        trusted = source.get("trusted")
         clicks = cache.get(
-            ("log", *columns.items()), [log, known], lambda: load_clicks(log, known=known, **columns)
+            ("log", *columns.items()),
+            [log, known, trusted],
+            lambda: load_clicks(log, known=known, trusted=trusted, **columns),
         )
         settings, valid, seen = self.settings, source.get("valid"), source.get("seen")
         drawn = (settings.seed, settings.valid_share, settings.split) if valid is None else ()
@@ -218,7 +242,18 @@ class Recommender(Estimator):
             refuse_other_ids(own, ids, "prior", what)
         return given._target
 
-    def _take(self, split: SplitLog) -> None:
+    def _refuse_weights(self, split: SplitLog) -> None:
+        """Weights multiply losses, and some methods and models have none that they could multiply."""
+        settings = self.settings
+        if split.clicks.weights is not None and not settings.method_class.takes_weights:
+            raise SettingError(f"{NO_WEIGHTS} for method '{settings.method}'.")
+
+    def _take(self, split: SplitLog, source: Mapping[str, Any]) -> None:
+        dropped = split.notes.get("dropped")
+        if dropped and source.get("divided") is None:
+            words = f"{dropped:,} row(s) of the log have no user or no item, and were left out"
+            warnings.warn(f"{words}; they stay in the cleaned log.", DataWarning, stacklevel=2)
+        self.source_ = Source.of(source)
         self.columns_, self.user_ids_, self.item_ids_ = split.clicks.columns, split.user_ids, split.item_ids
         self.clicks_, self.part_, self.notes_ = split.clicks, split.part, dict(split.notes)
         self.__dict__.pop("_cache", None)
@@ -228,6 +263,7 @@ class Recommender(Estimator):
         by_rows = self._by_rows(split, data.device)
         return {
             "numbers of training clicks, users and items": (data.drawn_in_an_epoch, data.n_users, data.n_items),
+            "weights of clicks": data.weights is not None,
             "tables, which are too large to be updated whole; give updates=dense": by_rows,
         }
 
@@ -269,8 +305,11 @@ class Recommender(Estimator):
 
     def _interactions(self, part: int | np.ndarray, device: torch.device | str = "cpu") -> Interactions:
         clicks, rows = self.clicks_, self.part_ == part if isinstance(part, int) else part
-        users, items = clicks.users[rows], clicks.items[rows]
-        return Interactions.from_pairs(users, items, len(self.user_ids_), len(self.item_ids_), device)
+        weights = (
+            clicks.weights[rows] if isinstance(part, int) and part == TRAIN and clicks.weights is not None else None
+        )
+        sizes = len(self.user_ids_), len(self.item_ids_)
+        return Interactions.from_pairs(clicks.users[rows], clicks.items[rows], *sizes, device, weights)
 
     def _validation_task(self, training: Interactions) -> RankingTask | None:
         held = (self.part_ != TRAIN) & (self.part_ != SEEN)
@@ -326,6 +365,8 @@ class Recommender(Estimator):
                 f"{type(network).__name__} cannot be trained: a model is a torch.nn.Module with the methods "
                 "logits(users, items) and scores(users)."
             )
+        if training.weights is not None and architecture is None and is_solved(network):
+            raise SettingError(f"{NO_WEIGHTS} for {type(network).__name__}, which learns from no losses.")
         takes_it = architecture is not None or settings.method_class.takes_solved
         if isinstance(network, ScoredPairs) and not takes_it:
             raise SettingError(
@@ -411,6 +452,7 @@ class Recommender(Estimator):
     def find_label_issues(self, share: float | None = None) -> Any:
         """Every click of the log, worst first: user, item, label_quality (1 = clean) and is_label_issue.
 
+        ``row`` is the first row of the click in the log, counted from 0, and ``rows`` how many rows it has there.
         A click is an issue when its quality is below the mean quality of non-clicks drawn for the same users (the
         rule of confident learning); ``share`` flags that share of the log instead. A council adds how many members
         believe the click (``votes``, of so many ``voters``) and how far they agree (``agreement``: 1 where all say
@@ -421,6 +463,7 @@ class Recommender(Estimator):
     def issues_table(self, share: float | None = None) -> pa.Table:
         """What `find_label_issues` says, as an Arrow table."""
         self._require_fit()
+        own = self._of_log
         pairs, quality, flagged = self._judged(share)
         table = pa.table(
             {
@@ -430,27 +473,58 @@ class Recommender(Estimator):
                 "is_label_issue": flagged,
             }
         )
-        if self.votes_ is not None:
-            for name, values in self.votes_.items():
-                table = table.append_column(name, pa.array(values[self.part_ <= VALID]))
+        for name, values in (self.votes_ or {}).items():
+            table = table.append_column(name, pa.array(values[own]))
+        if pairs.first_rows is not None:
+            rows = {"row": pairs.first_rows.astype(np.int64), "rows": pairs.counts.astype(np.int64)}
+            table = with_columns(table, {name: pa.array(values) for name, values in rows.items()})
         return worst_first(table)
 
-    def cleaned_log(self, share: float | None = None) -> Any:
-        """The log without the flagged clicks: one row for each distinct click, columns named as they came."""
-        return self._shown(self.cleaned_table(share))
+    def cleaned_log(self, share: float | None = None, *, log: Any = None) -> Any:
+        """The log without the rows whose click is flagged: all columns, all repeats, in their order and types.
 
-    def cleaned_table(self, share: float | None = None) -> pa.Table:
-        """What `cleaned_log` gives, as an Arrow table."""
+        Rows without a user or an item stay. A run that was loaded reads the log where it was, or takes ``log``;
+        another log than the one it was fitted on is refused.
+        """
+        return self._shown(self.with_original(log).cleaned(share))
+
+    def log_with_issues(self, share: float | None = None, *, log: Any = None) -> Any:
+        """The log with further columns: label_quality, is_label_issue, and those of a council."""
+        return self._shown(self.with_original(log).with_issues(share))
+
+    def with_original(self, log: Any = None) -> JudgedLog:
+        """The log of this run, read again, row by row beside what was judged."""
         self._require_fit()
-        pairs, _, flagged = self._judged(share)
-        return pairs.subset(~flagged).to_table()
+        return JudgedLog(self, original(self, log))
+
+    @property
+    def _of_log(self) -> np.ndarray:
+        """True for the clicks of the log itself, which are judged."""
+        own = self.part_ <= VALID
+        return own if self.clicks_.marks is None else own | (self.clicks_.marks == WRONG)
 
     def _judged(self, share: float | None) -> tuple[Clicks, np.ndarray, np.ndarray]:
         """The clicks of the log, their quality, and which are flagged."""
-        own = self.part_ <= VALID
-        quality = self.quality_[own]
+        own = self._of_log
+        pairs, quality = self.clicks_.subset(own), self.quality_[own]
+        if pairs.marks is not None:
+            quality = np.where(pairs.marks == RIGHT, 1, np.where(pairs.marks == WRONG, 0, quality)).astype(
+                np.float32
+            )
         flagged = quality < self.threshold_ if share is None else flag_share(quality, share)
-        return self.clicks_.subset(own), quality, flagged
+        if pairs.marks is not None:
+            flagged = (flagged | (pairs.marks == WRONG)) & (pairs.marks != RIGHT)
+        return pairs, quality, flagged
+
+    def judged_clicks(self, share: float | None = None) -> dict[str, np.ndarray]:
+        """What is said of each of the run's clicks, in the order of `clicks_`; nothing of those that are not the
+        log's own."""
+        own = self._of_log
+        _, quality, flagged = self._judged(share)
+        judged: dict[str, np.ndarray] = {"label_quality": np.ones(len(own), np.float32)}
+        judged["is_label_issue"] = np.zeros(len(own), bool)
+        judged["label_quality"][own], judged["is_label_issue"][own] = quality, flagged
+        return judged | (self.votes_ or {})
 
     # -- serving ---------------------------------------------------------------------------------------
 
@@ -545,7 +619,7 @@ class Recommender(Estimator):
         """
         return self.evaluate_users(truth, k, **columns).means()
 
-    def evaluate_users(self, truth: Any, k: Sequence[int] = (5, 20), **columns: str | None) -> Ranked:
+    def evaluate_users(self, truth: Any, k: Sequence[int] = (5, 20), **columns: Any) -> Ranked:
         """What `evaluate` averages: the metrics of each user."""
         self._require_fit()
         depths = [whole_k(depth) for depth in (k if np.iterable(k) else [k])]
@@ -558,7 +632,7 @@ class Recommender(Estimator):
         scorer = self._scorer(training)
         return measure_ranking(scorer, pairs, self.user_ids_, seen, training, depths, unknown_users)
 
-    def evaluate_issues(self, truth: Any, share: float | None = None, **columns: str | None) -> dict[str, Any]:
+    def evaluate_issues(self, truth: Any, share: float | None = None, **columns: Any) -> dict[str, Any]:
         """How well the quality finds known noise: a table with is_noise, and kind if there are kinds."""
         self._require_fit()
         pairs = match_pairs(truth, self.user_ids_, self.item_ids_, self.columns_, **columns)

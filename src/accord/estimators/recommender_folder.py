@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,8 @@ import pyarrow.parquet
 
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
-from accord.estimators.log_split import TRAIN, VALID, clicks_from
+from accord.estimators.log_split import TRAIN, clicks_from
+from accord.estimators.originals import Source
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
@@ -23,8 +25,21 @@ def save_files(rec: Recommender, draft: Path) -> dict[str, Any]:
     columns = rec.columns_
     return {
         "columns": {"user": columns.user, "item": columns.item, "time": columns.time},
+        "source": _source(rec),
         "log": rec.notes_,
         "threshold": rec.threshold_,
+    }
+
+
+def _source(rec: Recommender) -> dict[str, Any] | None:
+    """Where the log is, and by what it is known again."""
+    origin = rec.clicks_.origin
+    if origin is None or rec.source_ is None:
+        return None
+    return rec.source_.to_save() | {
+        "rows": origin.rows,
+        "dropped": origin.dropped,
+        "fingerprint": origin.fingerprint,
     }
 
 
@@ -40,6 +55,8 @@ def _click_table(rec: Recommender) -> pa.Table:
     if clicks.times is not None:
         times = pa.array(clicks.times)
         columns["time"] = times.cast(clicks.time_type) if clicks.time_type else times
+    columns |= {"row": clicks.first_rows} if clicks.first_rows is not None else {}
+    columns |= {"trusted": clicks.marks} if clicks.marks is not None else {}
     columns |= rec.votes_ or {}
     return pa.table(columns)
 
@@ -51,7 +68,10 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
     if not 0 <= rec.threshold_ <= 1 + folder.ROUNDING:
         raise ValueError("the threshold is no probability")
     table = folder.read_clicks(run / folder.CLICKS, timed=rec.columns_.time is not None)
-    rec.clicks_ = clicks_from(table, rec.user_ids_, rec.item_ids_, rec.columns_)
+    rec.source_, origin = Source.saved(config.get("source"))
+    if origin is not None and "row" not in table.column_names:
+        raise ValueError("the clicks do not say in which row of the log they are")
+    rec.clicks_ = replace(clicks_from(table, rec.user_ids_, rec.item_ids_, rec.columns_), origin=origin)
     rec.part_, rec.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
     rec.votes_ = {name: np.asarray(table[name]) for name in folder.VOTES if name in table.column_names} or None
     fits = len(rec.clicks_) == rec.part_.size and (np.diff(rec.clicks_.keys) > 0).all()
@@ -61,7 +81,7 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
 
 def metrics_of(rec: Recommender) -> dict[str, Any]:
     of_members = folder.seconds_of_members(rec.notes_)
-    issues = rec.quality_[rec.part_ <= VALID] < rec.threshold_
+    issues = rec._judged(None)[2]
     return {
         "validation": rec.validation_,
         "label_issues": {

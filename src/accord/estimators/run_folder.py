@@ -41,6 +41,8 @@ CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parque
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 VOTES = {"votes": pa.int16(), "voters": pa.int16(), "agreement": pa.float32()}
 """What a council says of a click, besides its quality."""
+ROW, TRUSTED = {"row": pa.int64()}, {"trusted": pa.int8()}
+"""The first row of each click in the log; and whether it is known to be right or wrong."""
 LAST_PART = 3
 BUILT_BY_ESTIMATORS = ("auto", "custom", "scikit-learn", "noise-model", "weight-net", "council-head", "label-head")
 """Names of models that are in no registry."""
@@ -358,8 +360,9 @@ def read_clicks(path: Path, *, timed: bool) -> pa.Table:
     """The clicks of a recommender's run, each column without gaps and of its own type."""
     kinds = {"user": pa.int32(), "item": pa.int32(), "count": pa.int64(), "part": pa.int8()}
     kinds |= {"label_quality": pa.float32()}
-    if "votes" in parquet_names(path):
-        kinds |= VOTES
+    there = parquet_names(path)
+    for own in (VOTES, ROW, TRUSTED):
+        kinds |= own if set(own) <= set(there) else {}
     table = read_parquet(path, [*kinds, *(["time"] if timed else [])])
     columns: dict[str, Any] = {name: column(table, name, kind, path) for name, kind in kinds.items()}
     sound_quality(columns["label_quality"], path)

@@ -227,6 +227,8 @@ class Method:
     """The share of a model's usual L2 term that it takes where none is given."""
     usual_epoch: ClassVar[Literal["best", "last"]] = "best"
     """Which epoch's weights are kept where `restore` leaves it open."""
+    takes_weights: ClassVar[bool] = True
+    """Whether its loss is `Batch.mean` of what each click costs, so that weights of clicks count in it."""
     compilable: ClassVar[bool] = True
     """Whether its networks may be fused by torch.compile."""
 

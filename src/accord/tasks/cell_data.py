@@ -50,7 +50,7 @@ def clean_only(data: ClickData, clean: Any) -> ClickData:
 def with_false_clicks(
     data: ClickData,
     share: float,
-    columns: dict[str, str | None],
+    columns: dict[str, Any],
     seed: int,
     split_share: float,
     spared: Sequence[Any] = (),
@@ -75,7 +75,8 @@ def with_false_clicks(
 def _false_clicks(clicks: Clicks, train: Clicks, spared: Sequence[Any], count: int, seed: int) -> Clicks:
     """Distinct pairs that are neither in the log nor in other tables; users as active as they are."""
     n_items = len(clicks.item_ids)
-    held = [match_pairs(table, clicks.user_ids, clicks.item_ids, clicks.columns) for table in spared]
+    ids = clicks.user_ids, clicks.item_ids, clicks.columns
+    held = [match_pairs(table, *ids, strangers=True) for table in spared]
     keys = [pair_keys(pairs.users, pairs.items, n_items)[pairs.known] for pairs in held]
     taken = np.unique(np.concatenate([clicks.keys, *keys]))
     drawn_for = Interactions.from_pairs(train.users, train.items, len(clicks.user_ids), n_items)
@@ -93,6 +94,9 @@ def _false_clicks(clicks: Clicks, train: Clicks, spared: Sequence[Any], count: i
         users=(chosen // n_items).astype(np.int32),
         items=(chosen % n_items).astype(np.int32),
         times=None,
+        first_rows=None,
+        weights=None,
+        marks=None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ class ClickRun(SavedRun):
             f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise",
         ]
 
-    def audit(self, share: float | None, truth: Path | None) -> Audit:
+    def audit(self, share: float | None, truth: Path | None, log: Path | None = None) -> Audit:
         rec = self.estimator
         measured = None if truth is None else rec.evaluate_issues(truth, share)
         issues = rec.issues_table(share)
@@ -46,7 +47,8 @@ class ClickRun(SavedRun):
             by_kind.append(["item popularity", *(f"{value:.3f}" for value in popularity.values())])
             tables = [detection_rows(measured), by_kind]
         flagged = int(issues["is_label_issue"].to_numpy().sum())
-        return Audit(issues, flagged, rule, lambda: rec.cleaned_table(share), tables, measured)
+        judged = cache(lambda: rec.with_original(log))
+        return Audit(issues, flagged, rule, lambda: judged().cleaned(share), tables, measured, judged)
 
     def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
         if probabilities:

@@ -39,7 +39,7 @@ class FitJob:
 
 
 def click_job(
-    log: Any, values: dict[str, Any], columns: Mapping[str, str | None], valid: Any = None, known: Any = None
+    log: Any, values: dict[str, Any], columns: Mapping[str, Any], valid: Any = None, known: Any = None
 ) -> FitJob:
     from accord.estimators.recommender import Recommender
 

@@ -33,7 +33,7 @@ class LabelRun(SavedRun):
         lines += [*self.handed(), *self.heard(), *self.kept_epochs("accuracy", "accuracy"), *self.doubts()]
         return [*lines, f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong"]
 
-    def audit(self, share: float | None, truth: Path | None) -> Audit:
+    def audit(self, share: float | None, truth: Path | None, log: Path | None = None) -> Audit:
         clf = self.estimator
         issues = clf.issues_table(share)
         measured = None if truth is None else clf.evaluate_issues(self._known_noise(truth), share)

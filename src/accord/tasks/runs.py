@@ -41,6 +41,8 @@ class Audit:
     """How well known noise was found."""
     against_truth: dict[str, Any] | None = None
     """The same, as numbers by name."""
+    original: Any = None
+    """Of a click log: what it was, row by row (`accord.estimators.originals.JudgedLog`), once it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class SavedRun(ABC):
         """What was trained and found, in sentences."""
 
     @abstractmethod
-    def audit(self, share: float | None, truth: Path | None) -> Audit: ...
+    def audit(self, share: float | None, truth: Path | None, log: Path | None = None) -> Audit: ...
 
     @abstractmethod
     def evaluate(self, truth: Path | None, ks: Sequence[int], images: Path | None) -> Evaluation: ...
