@@ -39,6 +39,7 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
         "classes": {"type": clf.classes_.dtype.str, "values": clf.classes_.tolist()},
         "shape": list(clf.shape_),
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
+        "feature_names": [str(name) for name in names] if len(names := getattr(clf, "feature_names_in_", ())) else None,
         "data": clf.notes_,
     }
 
@@ -62,6 +63,7 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     clf.classes_ = _classes(config["classes"])
     clf.shape_, clf.model_ = tuple(int(n) for n in config["shape"]), config["model"]
     clf.n_features_in_ = int(np.prod(clf.shape_))
+    _take_names(clf, config.get("feature_names"))
     mean, std = (torch.tensor(config["scaling"][name], dtype=torch.float32) for name in ("mean", "std"))
     clf.scaling_ = Scaling(mean, std)
     clf.noise_matrix_ = load_file(run / NOISE)["matrix"]
@@ -96,6 +98,17 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
         raise DataError(f"The files of '{run}' do not fit together; the folder is damaged, fit it again.")
     clf._device = resolve_device(clf.settings.device if torch.cuda.is_available() else "cpu")
     clf.device_ = str(clf._device)
+
+
+def _take_names(clf: Classifier, names: Any) -> None:
+    """The names of the columns, where they had any: columns in another order are refused by them."""
+    if names is None:
+        return
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("the names of the columns are no names")
+    if len(names) != clf.n_features_in_:
+        raise ValueError(f"{len(names)} names for {clf.n_features_in_} columns")
+    clf.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _votes(path: Path) -> dict[str, np.ndarray] | None:
