@@ -39,7 +39,7 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
         "classes": {"type": clf.classes_.dtype.str, "values": clf.classes_.tolist()},
         "shape": list(clf.shape_),
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
-        "feature_names": [str(name) for name in names] if len(names := getattr(clf, "feature_names_in_", ())) else None,
+        "feature_names": [str(name) for name in getattr(clf, "feature_names_in_", ())] or None,
         "data": clf.notes_,
     }
 
