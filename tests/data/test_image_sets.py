@@ -104,21 +104,13 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert read_image_folder(tmp_path / "photos", table, size=7).inputs.shape == (6, 7, 7, 3)
 
 
-def test_sixteen_bits_keep_their_upper_eight(tmp_path: Path) -> None:
-    folder = tmp_path / "deep"
-    folder.mkdir()
-    Image.fromarray((np.arange(16, dtype=np.uint16) * 4096).reshape(4, 4)).save(folder / "p.png")
-    data = read_image_folder(folder, pa.table({"file": ["p.png"], "label": ["a"]}))
-    assert data.inputs.ravel().tolist() == [16 * k for k in range(16)]
-
-
 def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     table = photos(folder)
     cases = [
         (pa.table({"file": ["p0.png", "../x.png"], "label": ["a", "b"]}), "leads out of"),
         (pa.table({"file": ["p0.png", "p9.png"], "label": ["a", "b"]}), "row 2.*not there"),
-        (pa.table({"file": ["p0.png"], "kind": ["a"]}), "name it with --label"),
+        (pa.table({"file": ["p0.png"], "kind": ["a"]}), "name it with label"),
         (pa.table({"file": ["p\0.png"], "label": ["a"]}), "row 1"),
         (pa.table({"file": ["p" * 300], "label": ["a"]}), "row 1"),
         (pa.table({"label": ["a"], "x": ["b"]}), "call it 'file'"),
@@ -129,9 +121,6 @@ def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
             read_image_folder(folder, labels)
     (folder / "p2.png").write_bytes(b"no image")
     with pytest.raises(DataError, match="no image, or damaged"):
-        read_image_folder(folder, table)
-    Image.new("L", (9, 9)).save(folder / "p2.png")
-    with pytest.raises(DataError, match="differ in size.*'p2.png' is 9×9.*--size"):
         read_image_folder(folder, table)
 
 

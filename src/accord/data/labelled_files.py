@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data.ids import pc
+from accord.data.pictures import SUFFIXES, Tick, read_pictures
 from accord.data.reading import begun, listed, read_table
 from accord.errors import DataError, nearest
-from accord.memory import in_bytes, machine_memory
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
 WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
+LABEL_FILES = tuple(f"{name}.{kind}" for name in ("labels", "metadata") for kind in ("csv", "tsv", "parquet"))
+"""Files of labels that are found by themselves in a folder of images."""
 LONGEST_LABEL = 1000
-IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-"""Decoders that are used: no format that hands its content to another program, as EPS does."""
-Tick = Callable[[int, int], None]
-"""Called with images read and images in all."""
 
 
 @dataclass(frozen=True)
@@ -54,29 +52,77 @@ def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str
 
 
 def read_image_folder(
-    folder: Path, labels: Any, *, label: str | None = None, size: int | None = None, tick: Tick | None = None
+    folder: Path, labels: Any = None, *, label: str | None = None, tick: Tick | None = None, **alike: Any
 ) -> Labelled:
-    """The images that a file of labels names, all of one size; gray if all are, else in colour."""
+    """The images that a file of labels names, or those of one folder for each class, all of one size.
+
+    Without ``labels``, a file such as labels.csv in the folder is taken, and where there is none, the folders in it
+    are the classes. ``alike`` says what the images are brought to, as for `read_pictures`.
+    """
     if not folder.is_dir():
         raise DataError(f"'{folder}' is no folder of images.")
-    if size is not None and size < 1:
-        raise DataError(f"A size of {size} pixels makes no sense; give for example --size 32.")
-    table, where = read_table(labels)
-    label = _column(table.column_names, label, LABEL_NAMES, "label", where)
-    file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", where)
-    names = _words(table[file], file, where)
-    if not names:
-        raise DataError(f"{begun(where)} names no images.")
-    if size is not None:
-        need, free = 2 * 3 * len(names) * size**2, machine_memory()  # read one by one, and then as one
-        if need > free:
+    size = alike.get("size")
+    if isinstance(size, int) and size < 1:
+        raise DataError(f"A size of {size} pixels makes no sense; give for example size=32.")
+    if labels is None:
+        labels = next((folder / name for name in LABEL_FILES if (folder / name).is_file()), None)
+    remarks: list[str] = []
+    if labels is None:
+        names, given, remarks = _class_folders(folder)
+        notes: dict[str, Any] = {"source": "folder", "label": "label", "labels": "folders"}
+    else:
+        table, where = read_table(labels)
+        label = _column(table.column_names, label, LABEL_NAMES, "label", where)
+        file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", where)
+        names = _words(table[file], file, where)
+        if not names:
+            raise DataError(f"{begun(where)} names no images.")
+        given = _labels(table[label], label, where)
+        notes = {"source": "folder", "label": label}
+        notes |= {"labels": os.path.abspath(labels)} if isinstance(labels, str | os.PathLike) else {}
+    paths = _inside(folder, names)
+    words = [f"'{path}' (data row {k + 1})" for k, path in enumerate(paths)]
+    read = read_pictures(paths, words, tick=tick, **alike)
+    notes |= {"size": list(read.pixels.shape[1:3]), "depth": read.depth, "remarks": remarks + read.remarks}
+    return Labelled(read.pixels, given, np.array(names), notes)
+
+
+def _class_folders(folder: Path) -> tuple[list[str], np.ndarray, list[str]]:
+    """The images of one folder for each class, by name, their classes, and what was left out."""
+    names, classes, other = [], [], 0
+    for place, inner, files in os.walk(folder):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        within = Path(place).relative_to(folder)
+        for name in sorted(name for name in files if not name.startswith(".")):
+            if within.parts and Path(name).suffix.lower() in SUFFIXES:
+                names.append(str(within / name))
+                classes.append(within.parts[0])
+            else:
+                other += 1
+    if len(set(classes)) < 2:
+        found = f"the images of one class alone, '{classes[0]}'" if classes else "neither"
+        raise DataError(
+            f"A folder of images holds labels.csv or a folder for each class, and '{folder}' holds {found}; say "
+            "which file holds the labels with labels=FILE."
+        )
+    left = f"{other} file(s) in '{folder}' are no images of a class and were left out"
+    return names, np.array(classes), [left] if other else []
+
+
+def _inside(folder: Path, names: list[str]) -> list[Path]:
+    """The paths of images, none of which leads out of the folder."""
+    home, paths = folder.resolve(), []
+    for k, name in enumerate(names):
+        try:
+            path = (folder / name).resolve()
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or a link to itself
             raise DataError(
-                f"{len(names)} images of {size}×{size} pixels need {in_bytes(need)} of memory, but this machine "
-                f"has {in_bytes(free)} free; give a smaller --size."
-            )
-    pixels = _read_images(folder, names, size, tick)
-    notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
-    return Labelled(pixels, _labels(table[label], label, where), np.array(names), notes)
+                f"{name[:200]!r} (data row {k + 1} of the labels of '{folder}') is no name of a file: {error}."
+            ) from error
+        if not path.is_relative_to(home):
+            raise DataError(f"'{name}' (data row {k + 1}) leads out of '{folder}'; name images inside the folder.")
+        paths.append(path)
+    return paths
 
 
 def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: str, where: str) -> str:
@@ -89,7 +135,7 @@ def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: s
     if found is None:
         raise DataError(
             f"No {what} column found in {where} (it has {listed(names)}); "
-            + ("call it 'label', or name it with --label COLUMN." if what == "label" else "call it 'file'.")
+            + ("call it 'label', or name it with label=COLUMN." if what == "label" else "call it 'file'.")
         )
     return found
 
@@ -115,13 +161,6 @@ def _numbers(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
     if np.abs(values).max(initial=0) > np.finfo(np.float32).max:
         raise DataError(f"Column '{name}' of {where} holds numbers beyond 3e38; scale it.")
     return values.astype(np.float32)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 def _labels(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
@@ -157,55 +196,3 @@ def _words(column: pa.ChunkedArray, name: str, where: str) -> list[str]:
         return [str(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError) as error:  # a date beyond the calendar
         raise DataError(f"Column '{name}' of {where} cannot be read as names or whole numbers.") from error
-
-
-def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | None) -> np.ndarray:
-    from PIL import Image
-
-    home, read = folder.resolve(), []
-    for k, name in enumerate(names):
-        try:
-            path = (folder / name).resolve()
-        except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or a link to itself
-            raise DataError(
-                f"{name[:200]!r} (data row {k + 1} of the labels of '{folder}') is no name of a file: {error}."
-            ) from error
-        if not path.is_relative_to(home):
-            raise DataError(f"'{name}' (data row {k + 1}) leads out of '{folder}'; name images inside the folder.")
-        try:
-            with Image.open(path, formats=IMAGE_FORMATS) as image:
-                plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
-                read.append(np.asarray(plain))
-        except MemoryError as error:
-            raise DataError(
-                f"There is not enough memory for '{path}' (data row {k + 1}); give --size N."
-            ) from error
-        except Exception as error:  # a damaged image can make a decoder raise anything
-            reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
-            raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
-        if tick is not None:
-            tick(k + 1, len(names))
-    return _alike(read, names)
-
-
-def _eight_bits(image: Any) -> Any:
-    """Gray or colour in bytes; of sixteen bits the upper eight."""
-    from PIL import Image
-
-    if image.mode.startswith("I"):
-        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
-    return image.convert("L" if image.mode in ("1", "L") else "RGB")
-
-
-def _alike(images: list[np.ndarray], names: list[str]) -> np.ndarray:
-    sizes = {image.shape[:2] for image in images}
-    if len(sizes) > 1:
-        other = next(k for k, image in enumerate(images) if image.shape[:2] != images[0].shape[:2])
-        first, second = (f"{images[k].shape[1]}×{images[k].shape[0]}" for k in (0, other))
-        raise DataError(
-            f"Images differ in size ('{names[0]}' is {first}, '{names[other]}' is {second}); give --size N."
-        )
-    if any(image.ndim == 3 for image in images):
-        images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, 2) for image in images]
-        return np.stack(images)
-    return np.stack(images)[..., None]

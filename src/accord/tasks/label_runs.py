@@ -12,7 +12,7 @@ import pyarrow as pa
 from accord.data.reading import begun, read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.measuring import as_bool
-from accord.tasks.label_sources import in_the_order_of, read_folder
+from accord.tasks.label_sources import in_the_order_of
 from accord.tasks.runs import Audit, Evaluation, SavedRun, detection_rows
 
 
@@ -90,10 +90,10 @@ class LabelRun(SavedRun):
 
     def _test_examples(self, truth: Path | None, images: Path | None) -> tuple[np.ndarray, np.ndarray]:
         from accord.data.datasets.image_sets import IMAGE_SETS
-        from accord.data.labelled_files import read_labelled_table
+        from accord.data.labelled_files import read_image_folder, read_labelled_table
 
         notes = self.estimator.notes_
-        if truth is None:
+        if truth is None and images is None:
             if notes.get("source") != "catalogue":
                 raise SettingError(
                     "Say which clean examples to test by: --truth FILE (and --images DIR for images)."
@@ -104,13 +104,14 @@ class LabelRun(SavedRun):
             return data.test_inputs, data.test_labels
         label = notes.get("label")
         if images is not None:
-            size = notes["size"][0] if "size" in notes else None
-            examples = read_folder(images, truth, label, size)
+            like = {"like": self.estimator.shape_, "depth": notes.get("depth")}
+            examples = read_image_folder(images, truth, label=label, **like)
         elif notes.get("source") in ("folder", "catalogue"):
             raise SettingError(
                 "The run was trained on images: say with --images DIR where those that --truth labels are."
             )
         else:
+            assert truth is not None
             examples = read_labelled_table(truth, label, tuple(notes.get("ignored", ())))
             examples = in_the_order_of(examples, notes.get("columns", []), truth)
         return examples.inputs, examples.labels

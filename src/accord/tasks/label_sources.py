@@ -63,9 +63,9 @@ def read_examples(source: LabelSource) -> LabelExamples:
         examples = Labelled(data.inputs, data.labels, None, {"source": "catalogue", "data": name})
         return LabelExamples(source, examples, (data.test_inputs, data.test_labels), entry.augment, data.truth)
     if source.data.is_dir():
-        if source.labels is None:
-            raise SettingError(f"'{name}' is a folder; say which file holds its labels with --labels FILE.")
-        examples = read_folder(source.data, source.labels, source.label, source.size, source.tick)
+        examples = read_image_folder(
+            source.data, source.labels, label=source.label, tick=source.tick, size=source.size
+        )
     elif source.labels is not None:
         raise SettingError(f"--labels is for a folder of images, but '{name}' is none; use --label COLUMN.")
     else:
@@ -73,18 +73,12 @@ def read_examples(source: LabelSource) -> LabelExamples:
     return LabelExamples(source, replace(examples, notes={"data": name, **examples.notes}))
 
 
-def read_folder(
-    folder: Path, labels: Path, label: str | None, size: int | None, tick: Tick | None = None
-) -> Labelled:
-    return read_image_folder(folder, labels, label=label, size=size, tick=tick)
-
-
 def further(given: LabelExamples, path: Path) -> tuple[np.ndarray, np.ndarray]:
     """More examples like those at hand: labels of images of the same folder, or a table with the same columns."""
     source, examples = given.source, given.examples
     if source.data.is_dir():
-        size = source.size or examples.inputs.shape[1]
-        more = read_folder(source.data, path, source.label, size, source.tick)
+        alike = {"like": examples.inputs.shape[1:], "depth": examples.notes["depth"]}
+        more = read_image_folder(source.data, path, label=source.label, tick=source.tick, **alike)
     elif "columns" in examples.notes:
         more = read_labelled_table(path, source.label, tuple(source.ignore))
         more = in_the_order_of(more, examples.notes["columns"], path)
