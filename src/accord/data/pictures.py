@@ -122,7 +122,8 @@ def _opened(picture: Any, name: str) -> Iterator[Any]:
 
     try:
         if isinstance(picture, Path):
-            with Image.open(picture, formats=IMAGE_FORMATS) as image:
+            # As a file, not by its name: then Pillow maps no pixels, and turns TIFFs of all kinds alike.
+            with picture.open("rb") as file, Image.open(file, formats=IMAGE_FORMATS) as image:
                 yield image
         elif isinstance(picture, Image.Image):
             yield picture
