@@ -36,6 +36,11 @@ class Labelled:
     """Where they came from, in words that are stored with a run."""
 
 
+def table_of_file(path: Path) -> pa.Table:
+    """All columns of a table in a file."""
+    return read_table(path)[0]
+
+
 def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str, ...] = ()) -> Labelled:
     """Numbers in every column but the label's."""
     table, where = read_table(source)

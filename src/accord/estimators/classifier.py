@@ -16,7 +16,10 @@ from torch import Tensor, nn
 
 from accord.batches.labels import BLOCK, LabelData, LabelFeed, Scaling, on_shared_inputs
 from accord.data.augmentation import Augmentation
+from accord.data.frames import table_of_array
+from accord.data.reading import listed
 from accord.data.splits import stratified_mask
+from accord.data.table_columns import TableColumns
 from accord.errors import DataError, SettingError
 from accord.estimators import classifier_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
@@ -30,6 +33,7 @@ from accord.estimators.examples import (
     refuse_other_than_pairs,
     refused,
 )
+from accord.estimators.inputs import Examples, Known, examples_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import ClassifierKeywords
 from accord.estimators.label_issues import judge as judge_labels
@@ -120,12 +124,17 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
                 check_model(getattr(settings, name), cls.task, "auto", what=name)
         return settings
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     # -- fitting ---------------------------------------------------------------------------------------
 
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         *,
         clean: tuple[Any, Any] | None = None,
         eval_set: tuple[Any, Any] | None = None,
@@ -136,6 +145,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
 
+        A table of pandas, polars or Arrow, or a file of one, may have columns of words, dates and gaps; ``y`` may
+        be the name of its column of labels. Images may be paths, or a folder. Data sets of torch may hold labels.
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
         with trusted labels for mw-net; ``eval_set`` ones whose accuracy is written into the history and decides
         nothing. ``names`` are the examples' own, such as files. ``callback`` receives the progress.
@@ -195,18 +206,24 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     def _take(self, source: Mapping[str, Any], cache: Cache) -> None:
         """Check the examples; learns the shape, the classes and the model's name."""
-        X, y, names = source["X"], source["y"], source.get("names")
+        X, names = source["X"], source.get("names")
+        given = self._given(source, cache)
+        y = given.labels
         if y is None:
             raise DataError("A classifier requires y to be passed, but the target y is None.")
-        self.names_ = None if names is None else np.asarray(names)
+        self.names_ = given.names if names is None else np.asarray(names)
+        self.index_, self.columns_ = given.index, None
+        self.notes_ |= given.notes
         if self.names_ is not None and self.names_.shape != (count(y),):
             raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
-        if is_table(X):
+        if given.is_table:
+            inputs = self._take_columns(given, X, cache)
+        elif is_table(given.inputs):
             with refused(TABLE_ADVICE):
-                checked: Any = validate_data(self, X, y, dtype=np.float32)
+                checked: Any = validate_data(self, given.inputs, y, dtype=np.float32)
             inputs, y = checked
         else:
-            inputs = cache.get(("images",), [X], lambda: as_images(X))
+            inputs = cache.get(("images",), [X], lambda: as_images(given.inputs))
             self.n_features_in_ = int(np.prod(inputs.shape[1:]))
             if len(inputs) != count(y):
                 raise DataError(f"There are {len(inputs)} images and {count(y)} labels; give one for each.")
@@ -220,8 +237,29 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         name = self.settings.model
         self.model_ = self._usual_model() if name == "auto" else name
 
+    def _given(self, source: Mapping[str, Any], cache: Cache) -> Examples:
+        """What was given to be fitted on, read once."""
+        X, y = source["X"], source.get("y")
+        return cache.get(("examples",), [X, y], lambda: examples_of(X, y))
+
+    def _take_columns(self, given: Examples, X: Any, cache: Cache) -> np.ndarray:
+        """Learn what the columns of a table hold, and bring them to numbers."""
+        rows = given.inputs.num_rows
+        if rows != count(given.labels) or not rows:
+            raise DataError(f"There are {rows} rows and {count(given.labels)} labels; give one for each.")
+        with refused(TABLE_ADVICE):
+            validate_data(self, given.frame, skip_check_array=True)
+
+        def make() -> tuple[TableColumns, np.ndarray]:
+            columns = TableColumns.learn(given.inputs)
+            return columns, columns.encode(given.inputs)
+
+        self.columns_, inputs = cache.get(("columns",), [given], make)
+        self.notes_["remarks"] = [*self.notes_.get("remarks", []), *self.columns_.remarks()]
+        return inputs
+
     def _divided(self, source: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
-        return {"X": source["X"], "y": source["y"], "divided": self.part_ == VALID}
+        return {"X": source["X"], "y": source.get("y"), "divided": self.part_ == VALID}
 
     def _as_prior(self, given: Any) -> nn.Module:
         if given.shape_ != self.shape_:
@@ -247,7 +285,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         return cache.get(("inputs", str(self._device)), [X], make)
 
     def _identity(self, source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-        further = [one for pair in (source.get("clean"), source.get("eval_set")) for one in pair or ()]
+        pairs = [self._asked(*pair) for pair in (source.get("clean"), source.get("eval_set")) if pair is not None]
+        further = [one for pair in pairs for one in pair]
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
         own += place_of(source)
@@ -307,9 +346,9 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         """Further examples with labels of the known classes, on the device."""
         if examples is None:
             return None
-        made = lambda: on_device(self._as_fitted(examples[0]), self._device)  # noqa: E731
+        made = lambda: on_device(self._asked(*examples)[0], self._device)  # noqa: E731
         values = cache.get(("inputs", str(self._device)), [examples[0]], made)
-        labels = torch.from_numpy(self.class_numbers(examples[1])).to(self._device)
+        labels = torch.from_numpy(self.class_numbers(examples_of(*examples, self._known()).labels)).to(self._device)
         if len(values) != len(labels) or not len(labels):
             raise DataError(
                 f"There are {len(values)} clean or eval_set examples and {len(labels)} labels of theirs; "
@@ -341,11 +380,12 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def _room(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> int:
         from accord.estimators.fitting import room_for
 
-        settings, X = self.settings, source["X"]
+        settings, given = self.settings, self._given(source, cache)
+        X = given.inputs
         model = settings.model if settings.model != "auto" else "mlp" if is_table(X) else "convnet"
         if stack_kind(_class_of(model)) is None:
             return 1
-        example, classes = int(np.prod(np.shape(X)[1:])), len(np.unique(source["y"]))
+        example, classes = int(np.prod(np.shape(X)[1:])), len(np.unique(given.labels))
         inner = settings.batch_size * (example + 8 * WIDTH + classes * WIDTH)
         taken = 4 * (2 * inner + 12 * WIDTH * (example + 3 * WIDTH))
         own = len(X) if source.get("clean") is not None else 0  # laid end to end
@@ -434,8 +474,9 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self._require_fit()
         return self.classes_[self.predict_proba(X).argmax(1)]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of labels that are predicted."""
+        y = examples_of(X, y, self._known()).labels if y is None or isinstance(y, str) else y
         with refused("give as many labels as examples"):
             return float(super().score(X, y, sample_weight))
 
@@ -453,18 +494,37 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             return self.networks_["target"]
         return self._method(classes=len(self.classes_)).target(self.networks_)
 
-    def _as_fitted(self, X: Any) -> np.ndarray:
+    def _known(self) -> Known:
+        return Known(self.shape_, self.notes_.get("label"), self.notes_.get("depth"))
+
+    def _asked(self, X: Any, y: Any = None) -> tuple[np.ndarray, Any]:
+        """Further examples as those trained on, and their labels, which may be among them."""
+        given = examples_of(X, y, self._known())
+        return self._as_fitted(X, given), given.labels
+
+    def _as_fitted(self, X: Any, given: Examples | None = None) -> np.ndarray:
         """Inputs of the shape that was trained on."""
+        given = given or examples_of(X, None, self._known())
         if len(self.shape_) == 1:
-            if getattr(X, "ndim", 2) == 1:
+            values = X if given.is_table and self.columns_ is None else given.inputs
+            if getattr(values, "ndim", 2) == 1:
                 raise DataError("Reshape your data: one example is X.reshape(1, -1), one column X.reshape(-1, 1).")
+            if self.columns_ is not None:
+                return self._encoded(self.columns_, given)
             with refused("give a table (examples, columns) of finite numbers, like that of the training"):
-                checked: Any = validate_data(self, X, dtype=np.float32, reset=False)
+                checked: Any = validate_data(self, values, dtype=np.float32, reset=False)
             return checked
-        images = as_images(X)
+        images = as_images(given.inputs)
         if images.shape[1:] != self.shape_:
             raise DataError(f"Images of shape {images.shape[1:]} are not those of the training, {self.shape_}.")
         return images
+
+    def _encoded(self, columns: TableColumns, given: Examples) -> np.ndarray:
+        """A table brought to numbers as that of the training was; an array has the same columns, without names."""
+        with refused(f"give the columns of the training in their order: {listed(columns.names)}"):
+            values: Any = given.frame if given.is_table else np.asarray(given.inputs)
+            validate_data(self, values, skip_check_array=True, reset=False)
+            return columns.encode(given.inputs if given.is_table else table_of_array(values, columns.names))
 
     def class_numbers(self, labels: Any, *, unknown: bool = False) -> np.ndarray:
         """The class number of each label, whether it came as text or as a number.
@@ -486,12 +546,14 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         """Every example it was fitted on, worst label first.
 
         Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
-        takes the example for another class, or with ``share`` it is among the worst of that share. A council adds
-        how many members believe the label (``votes``, of so many ``voters``) and how far they agree
+        takes the example for another class, or with ``share`` it is among the worst of that share. ``index`` is
+        the number of the row, from 0; ``source_index`` is the index of a pandas table that has one of its own. A
+        council adds how many members believe the label (``votes``, of so many ``voters``) and how far they agree
         (``agreement``: the share of pairs of members that take the example for one class).
         """
         self._require_fit()
         named = {} if self.names_ is None else {"file": self.names_}
+        named |= {} if self.index_ is None else {"source_index": self.index_}
         return worst_first(
             pa.table(
                 {
@@ -511,8 +573,10 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     # -- measuring -------------------------------------------------------------------------------------
 
-    def evaluate(self, X: Any, y: Any) -> dict[str, float]:
+    def evaluate(self, X: Any, y: Any = None) -> dict[str, float]:
         """Accuracy and cross-entropy against trusted labels."""
+        self._require_fit()
+        y = examples_of(X, y, self._known()).labels if y is None or isinstance(y, str) else y
         p, at = self.predict_proba(X), self.class_numbers(y)
         if len(p) != len(at) or not len(at):
             raise DataError(f"There are {len(p)} examples and {len(at)} labels; give one for each, at least one.")
