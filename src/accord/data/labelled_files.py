@@ -10,17 +10,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 
 from accord.data.ids import pc
 from accord.data.pictures import SUFFIXES, Tick, read_pictures
 from accord.data.reading import begun, listed, read_table
-from accord.errors import DataError, nearest
+from accord.data.table_columns import TableColumns
+from accord.errors import DataError, first_line, nearest
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
 WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
 LABEL_FILES = tuple(f"{name}.{kind}" for name in ("labels", "metadata") for kind in ("csv", "tsv", "parquet"))
 """Files of labels that are found by themselves in a folder of images."""
+ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 LONGEST_LABEL = 1000
 
 
@@ -34,26 +37,42 @@ class Labelled:
     """File names of images."""
     notes: dict[str, Any] = field(default_factory=dict)
     """Where they came from, in words that are stored with a run."""
+    table: pa.Table | None = None
+    """The columns of a table as they are; ``inputs`` has them as numbers."""
+    columns: TableColumns | None = None
 
 
-def table_of_file(path: Path) -> pa.Table:
-    """All columns of a table in a file."""
-    return read_table(path)[0]
+def table_of_file(source: Any) -> tuple[pa.Table, str]:
+    """All columns of a table in a file or in memory, and the words that name it in messages."""
+    if not isinstance(source, str | os.PathLike) or Path(source).suffix.lower() not in ARROW_SUFFIXES:
+        return read_table(source)
+    try:
+        table = pyarrow.feather.read_table(source, memory_map=False)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise DataError(f"'{source}' cannot be read as a table of Arrow: {first_line(error)}.") from error
+    return table, f"'{source}'"
 
 
 def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str, ...] = ()) -> Labelled:
-    """Numbers in every column but the label's."""
-    table, where = read_table(source)
+    """A table of any columns, its labels, and its columns brought to numbers."""
+    table, where = table_of_file(source)
     label = _column(table.column_names, label, LABEL_NAMES, "label", where)
     for name in ignore:
         if name not in table.column_names:
             raise DataError(f"No column '{name}' in {where} to ignore: {nearest(name, table.column_names)}")
     names = [name for name in table.column_names if name != label and name not in ignore]
     if not names or table.num_rows == 0:
-        raise DataError(f"{begun(where)} has no columns of numbers besides '{label}', or no rows.")
-    inputs = np.stack([_numbers(table[name], name, where) for name in names], 1)
-    notes = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
-    return Labelled(inputs, _labels(table[label], label, where), None, notes)
+        raise DataError(f"{begun(where)} has no columns besides '{label}', or no rows.")
+    labels, rest = _labels(table[label], label, where), table.select(names)
+    notes: dict[str, Any] = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
+    if isinstance(source, str | os.PathLike):
+        notes["file"] = os.path.abspath(source)
+    try:
+        columns = TableColumns.learn(rest)
+        return Labelled(columns.encode(rest), labels, None, notes, rest, columns)
+    except DataError as error:
+        raise DataError(f"{begun(where)} cannot be learned from: {error}") from error
 
 
 def read_image_folder(
@@ -143,29 +162,6 @@ def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: s
             + ("call it 'label', or name it with label=COLUMN." if what == "label" else "call it 'file'.")
         )
     return found
-
-
-def _numbers(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if pa.types.is_string(column.type):  # an empty cell of a CSV file is a missing number
-        column = pc.if_else(pc.equal(column, ""), None, column)
-    try:
-        values = np.asarray(column.cast(pa.float64()), np.float64)
-    except pa.ArrowException as error:
-        raise DataError(
-            f"Column '{name}' of {where} holds text; turn it into numbers, or leave it out with --ignore {name}."
-        ) from error
-    bad = ~np.isfinite(values)  # a missing number is NaN here
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0]) + 1
-        raise DataError(
-            f"Column '{name}' of {where} has {int(bad.sum())} missing or infinite value(s), the first in data row "
-            f"{row}; fill them in, or leave it out with --ignore {name}."
-        )
-    if np.abs(values).max(initial=0) > np.finfo(np.float32).max:
-        raise DataError(f"Column '{name}' of {where} holds numbers beyond 3e38; scale it.")
-    return values.astype(np.float32)
 
 
 def _labels(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:

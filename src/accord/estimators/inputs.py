@@ -119,7 +119,7 @@ def _of_path(path: Path, y: Any, trained: Known | None) -> Examples:
         read = read_image_folder(path, label=y if isinstance(y, str) else None, **known)
         y = read.labels if y is None or isinstance(y, str) else y
         return Examples(read.inputs, y, None, read.names, None, read.notes)
-    table = table_of_file(path)
+    table, _ = table_of_file(path)
     found = _of_frame(table, y, trained)
     return replace(found, notes={**found.notes, "file": os.path.abspath(path)})
 

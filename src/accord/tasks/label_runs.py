@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from accord.data.column_values import numbers, plain
 from accord.data.reading import begun, read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.measuring import as_bool
@@ -31,6 +32,7 @@ class LabelRun(SavedRun):
                 f"{noise['realised']:.1%} are wrong"
             )
         lines += [*self.heard(), *self.kept_epochs("accuracy", "accuracy"), *self.doubts()]
+        lines += notes_of(clf)
         return [*lines, f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong"]
 
     def audit(self, share: float | None, truth: Path | None) -> Audit:
@@ -88,7 +90,7 @@ class LabelRun(SavedRun):
         rows.append(["cross-entropy", f"{measured['cross_entropy']:.4f}"])
         return Evaluation(measured, rows, f"{measured['examples']} clean examples")
 
-    def _test_examples(self, truth: Path | None, images: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    def _test_examples(self, truth: Path | None, images: Path | None) -> tuple[Any, np.ndarray]:
         from accord.data.datasets.image_sets import IMAGE_SETS
         from accord.data.labelled_files import read_image_folder, read_labelled_table
 
@@ -113,10 +115,21 @@ class LabelRun(SavedRun):
         else:
             assert truth is not None
             examples = read_labelled_table(truth, label, tuple(notes.get("ignored", ())))
-            examples = in_the_order_of(examples, notes.get("columns", []), truth)
+            table = in_the_order_of(examples, notes.get("columns", []), truth)
+            # A run of version 0.1 or of arrays knows numbers alone.
+            return (table if self.estimator.columns_ is not None else _numbers_of(table)), examples.labels
         return examples.inputs, examples.labels
 
     def write_report(self, path: Path) -> None:
         from accord.report import write_classifier_report
 
         write_classifier_report(self.estimator, path)
+
+
+def notes_of(clf: Any) -> list[str]:
+    """What a person should know of the data, in sentences."""
+    return list(clf.notes_.get("remarks", []))
+
+
+def _numbers_of(table: pa.Table) -> np.ndarray:
+    return np.column_stack([numbers(plain(table[name]), name) for name in table.column_names])

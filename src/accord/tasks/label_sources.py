@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
 from accord.data.splits import clean_apart
+from accord.data.table_columns import TableColumns
 from accord.errors import DataError, SettingError
 from accord.tasks.labels import LabelTask
 
@@ -73,38 +75,50 @@ def read_examples(source: LabelSource) -> LabelExamples:
     return LabelExamples(source, replace(examples, notes={"data": name, **examples.notes}))
 
 
-def further(given: LabelExamples, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """More examples like those at hand: labels of images of the same folder, or a table with the same columns."""
+def further(given: LabelExamples, path: Path, *, as_table: bool = False) -> tuple[Any, np.ndarray]:
+    """More examples like those at hand: labels of images of the same folder, or a table with the same columns.
+
+    Those of a table come as numbers, or ``as_table``.
+    """
     source, examples = given.source, given.examples
     if source.data.is_dir():
         alike = {"like": examples.inputs.shape[1:], "depth": examples.notes["depth"]}
         more = read_image_folder(source.data, path, label=source.label, tick=source.tick, **alike)
     elif "columns" in examples.notes:
         more = read_labelled_table(path, source.label, tuple(source.ignore))
-        more = in_the_order_of(more, examples.notes["columns"], path)
+        table = in_the_order_of(more, examples.notes["columns"], path)
+        return table if as_table else _known(examples.columns).encode(table), more.labels
     else:
         raise SettingError(f"'{path}' cannot be used with the data set '{source.data}'.")
     return more.inputs, more.labels
 
 
-def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> Labelled:
+def _known(columns: TableColumns | None) -> TableColumns:
+    assert columns is not None, "examples of a table have columns"
+    return columns
+
+
+def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> pa.Table:
     """A table with its columns in the order that was trained on."""
     own = examples.notes["columns"]
+    assert examples.table is not None
     if sorted(own) != sorted(columns):
         odd = sorted(set(own) ^ set(columns))[0]
         raise DataError(f"'{path}' has other columns than the training data; '{odd}' is in one of them alone.")
-    return replace(examples, inputs=examples.inputs[:, [own.index(name) for name in columns]])
+    return examples.table.select(columns)
 
 
 def set_apart(
     examples: Labelled, seed: int, truth: np.ndarray | None = None
-) -> tuple[Labelled, tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray | None]:
+) -> tuple[Labelled, tuple[Any, np.ndarray], np.ndarray, np.ndarray | None]:
     """Some examples are taken out before noise is added on purpose: their labels are clean, or made so.
 
     The others, these, which the others are, and the others' truth where it is known.
     """
     apart, rest = clean_apart(len(examples.labels), seed)
     names: Any = None if examples.names is None else examples.names[rest]
-    kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes)
+    table = None if examples.table is None else examples.table.take(pa.array(rest))
+    kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes, table, examples.columns)
     clean = examples.labels if truth is None else truth
-    return kept, (examples.inputs[apart], clean[apart]), rest, None if truth is None else truth[rest]
+    inputs = examples.inputs[apart] if examples.table is None else examples.table.take(pa.array(apart))
+    return kept, (inputs, clean[apart]), rest, None if truth is None else truth[rest]
