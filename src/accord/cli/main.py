@@ -182,7 +182,17 @@ def audit(
         Path | None, typer.Option("--out", "-o", help="Write every click or label with its quality here.")
     ] = None,
     write_clean: Annotated[
-        Path | None, typer.Option(help="Write the clicks or labels that are not flagged here.")
+        Path | None, typer.Option(help="Write the clicks, or the rows of the table, that are not flagged here.")
+    ] = None,
+    write_issues: Annotated[
+        Path | None, typer.Option(help="Write every row of the table here, and in columns what was found.")
+    ] = None,
+    relabel: Annotated[
+        str | None,
+        typer.Option(help="--write-clean keeps every row, with the predicted label: beside or replace."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Where the file lies now that was fitted on, if it was moved.")
     ] = None,
     truth: Annotated[
         Path | None, typer.Option(help="is_noise of each click, or is_noise or true_label of each example.")
@@ -191,7 +201,7 @@ def audit(
     """List the clicks or labels that are probably wrong, worst first."""
     from accord.cli.runs import run_audit
 
-    run_audit(run, top, share, out, write_clean, truth)
+    run_audit(run, top, share, out, write_clean, truth, write_issues, relabel, data)
 
 
 @app.command(epilog="Example: accord evaluate run --truth truth.parquet -k 5 -k 20")

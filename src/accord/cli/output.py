@@ -14,7 +14,7 @@ from accord.files import whole_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMATS = ("table", "csv", "json", "parquet")
+FORMATS = ("table", "csv", "json", "parquet", "arrow")
 
 
 def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) -> None:
@@ -22,8 +22,8 @@ def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) ->
     chosen = format_ or (_format_of(path) if path else "table")
     if chosen not in FORMATS:
         raise SettingError(f"Unknown format '{chosen}': choose from {', '.join(FORMATS)}.")
-    if chosen == "parquet" and path is None:
-        raise SettingError("Parquet is not for the screen; name a file with --out.")
+    if chosen in ("parquet", "arrow") and path is None:
+        raise SettingError(f"{chosen.title()} is not for the screen; name a file with --out.")
     if chosen == "table" and path is None:
         rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
         ui.table([table.column_names, *rows], title)
@@ -41,7 +41,8 @@ def check_audit(top: int, *paths: Path | None) -> None:
     for path in paths:
         if path is not None and _format_of(path) not in FORMATS:
             raise SettingError(
-                f"'{path}' has a name of no known format: end it with .csv, .tsv, .json or .parquet."
+                f"'{path}' has a name of no known format: end it with .csv, .tsv, .csv.gz, .json, .parquet or "
+                ".arrow."
             )
 
 
@@ -61,18 +62,27 @@ def _write(table: pa.Table, format_: str, path: Path) -> None:
             import pyarrow.parquet as parquet
 
             parquet.write_table(table, draft)
+        elif format_ == "arrow":
+            import pyarrow.feather as feather
+
+            feather.write_feather(table, draft)
         elif format_ == "csv":
+            import pyarrow as pa
             import pyarrow.csv as csv
 
-            csv.write_csv(
-                table,
-                draft,
-                csv.WriteOptions(
-                    include_header=not no_header,
-                    quoting_style="needed",
-                    delimiter="\t" if path.suffix.lower() == ".tsv" else ",",
-                ),
-            )
+            for k, field in enumerate(table.schema):
+                if pa.types.is_dictionary(field.type):
+                    table = table.set_column(k, field.name, table[k].cast(field.type.value_type))
+            with pa.output_stream(draft, compression="gzip" if path.suffix.lower() == ".gz" else None) as file:
+                csv.write_csv(
+                    table,
+                    file,
+                    csv.WriteOptions(
+                        include_header=not no_header,
+                        quoting_style="needed",
+                        delimiter="\t" if _suffix_of(path) == ".tsv" else ",",
+                    ),
+                )
         else:
             draft.write_text(as_text(table, format_), encoding="utf-8")
 
@@ -96,7 +106,15 @@ def as_text(table: pa.Table, format_: str) -> str:
 
 def _format_of(path: Path) -> str:
     known = {".csv": "csv", ".tsv": "csv", ".json": "json", ".parquet": "parquet", ".txt": "table"}
-    return known.get(path.suffix.lower(), path.suffix.lower().lstrip(".") or "table")
+    known |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
+    suffix = _suffix_of(path)
+    return known.get(suffix, suffix.lstrip(".") or "table")
+
+
+def _suffix_of(path: Path) -> str:
+    """What a file is by its name, compressed or not."""
+    last = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if last == ".gz" else last
 
 
 def _cell(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from accord.cli import output, ui
 from accord.errors import DataError, SettingError
@@ -36,24 +37,44 @@ def run_recommend(
 
 
 def run_audit(
-    path: Path, top: int, share: float | None, out: Path | None, write_clean: Path | None, truth: Path | None
+    path: Path,
+    top: int,
+    share: float | None,
+    out: Path | None,
+    write_clean: Path | None,
+    truth: Path | None,
+    write_issues: Path | None = None,
+    relabel: str | None = None,
+    data: Path | None = None,
 ) -> None:
     from accord.tasks.runs import open_run
 
-    output.check_audit(top, out, write_clean)
+    output.check_audit(top, out, write_clean, write_issues)
+    if relabel is not None and write_clean is None:
+        raise SettingError("--relabel says what --write-clean writes; give a file with --write-clean FILE.")
     with ui.busy("judging"):
         run = open_run(path)
-        audit = run.audit(share, truth)
+        audit = run.audit(share, truth, data)
     if out is not None:
         output.emit(audit.issues, None, out, "")
     else:
         shown = min(top, audit.issues.num_rows)
         output.emit(audit.issues.slice(0, top), "table", None, f"The {shown} least believable {run.what}")
     ui.say(f"{audit.flagged} of {audit.issues.num_rows} {run.what} flagged ({audit.rule})")
-    if write_clean is not None:
-        output.emit(audit.cleaned(), None, write_clean, "")
+    for file, what, made in (
+        (write_clean, "--relabel", audit.cleaned if relabel is None else _relabelled(audit.relabelled, relabel)),
+        (write_issues, "--write-issues", audit.marked),
+    ):
+        if file is not None:
+            if made is None:
+                raise SettingError(f"{what} is for labelled data; these are {run.what}.")
+            output.emit(made(), None, file, "")
     for rows in audit.measured:
         ui.table(rows)
+
+
+def _relabelled(made: Any, how: str) -> Any:
+    return None if made is None else lambda: made(how)
 
 
 def run_evaluate(path: Path, truth: Path | None, ks: list[int], images: Path | None, as_json: bool) -> None:

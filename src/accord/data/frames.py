@@ -101,3 +101,50 @@ def take_rows(values: Any, rows: np.ndarray) -> Any:
     if isinstance(values, list | tuple):
         return [values[k] for k in rows.tolist()]
     return values[rows]
+
+
+def column_of(frame: Any, name: str) -> pa.Array | pa.ChunkedArray:
+    """One column of a table of any kind."""
+    module = module_of(frame)
+    if module == "pandas":
+        return _from_series(frame[name], name)
+    if module == "datasets":
+        return as_table(frame)[name]
+    return frame[name].to_arrow() if module == "polars" else frame[name]
+
+
+def with_columns(frame: Any, columns: dict[str, np.ndarray], *, replace: bool = False) -> Any:
+    """A table with further columns at its end, as the kind that it is.
+
+    With ``replace``, a column of the frame takes its own values, from the rows that are given by number.
+    """
+    if not is_frame(frame):
+        raise DataError("Only a table with named columns can have more of them; give it as such.")
+    names = list(frame.columns if module_of(frame) in ("pandas", "polars") else frame.column_names)
+    twice = next((name for name in columns if name in names), None)
+    if twice is not None and not replace:
+        raise DataError(f"The table has a column '{twice}' already; give that another name first.")
+    module = module_of(frame)
+    if module == "datasets":
+        frame, module = as_table(frame), "pyarrow"
+    if module == "pandas":
+        changed = frame.copy()
+        for name, values in columns.items():
+            changed[name] = frame[name].array.take(values) if replace else values
+        return changed
+    if module == "polars":
+        import polars as pl  # pyright: ignore[reportMissingImports]
+
+        return frame.with_columns(
+            *(
+                frame[name][values.tolist()] if replace else pl.Series(name, values)
+                for name, values in columns.items()
+            )
+        )
+    for name, values in columns.items():
+        if replace:
+            at = frame.schema.get_field_index(name)
+            frame = frame.set_column(at, frame.schema.field(at), frame[name].take(pa.array(values)))
+        else:
+            frame = frame.append_column(name, pa.array(values))
+    return frame

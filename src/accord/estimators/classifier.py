@@ -42,6 +42,7 @@ from accord.estimators.measuring import as_bool
 from accord.estimators.naming import OWN, named_objects
 from accord.estimators.networks import Networks, scaled_as
 from accord.estimators.settings import check_prior, refuse_unknown, settings_class
+from accord.estimators.tables_back import TablesBack
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods import METHODS, chosen_method, is_method
 from accord.methods.two_stage import some_classes
@@ -57,7 +58,7 @@ MOST = {"cpu": 16, "cuda": 64}
 """Most runs of a stack: beyond them nothing is gained."""
 
 
-class Classifier(Estimator, ClassifierMixin, BaseEstimator):
+class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
     """Learns classes from labels that cannot all be trusted; a scikit-learn estimator.
 
     >>> clf = Classifier(method="deca-p", epochs=2, seed=0)

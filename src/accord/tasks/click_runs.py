@@ -26,7 +26,7 @@ class ClickRun(SavedRun):
             f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise",
         ]
 
-    def audit(self, share: float | None, truth: Path | None) -> Audit:
+    def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
         rec = self.estimator
         measured = None if truth is None else rec.evaluate_issues(truth, share)
         issues = rec.find_label_issues(share)

@@ -35,7 +35,7 @@ class LabelRun(SavedRun):
         lines += notes_of(clf)
         return [*lines, f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong"]
 
-    def audit(self, share: float | None, truth: Path | None) -> Audit:
+    def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
         clf = self.estimator
         issues = clf.find_label_issues(share)
         measured = None if truth is None else clf.evaluate_issues(self._known_noise(truth), share)
@@ -43,12 +43,21 @@ class LabelRun(SavedRun):
         rule = "the model sees another class" if share is None else f"the worst {share:.1%}"
 
         def cleaned() -> pa.Table:
+            if data is not None or clf.source_file_ is not None:
+                return clf.cleaned_table(data, share)
             kept = issues.filter(pa.array(~flagged)).sort_by("index")
             names = [name for name in ("index", "file") if name in kept.column_names]
             return kept.select([*names, "given_label"]).rename_columns([*names, "label"])
 
         tables = [] if measured is None else [detection_rows(measured)]
-        return Audit(issues, int(flagged.sum()), rule, cleaned, tables)
+
+        def marked() -> pa.Table:
+            return clf.marked_table(data, share)
+
+        def relabelled(how: Any) -> pa.Table:
+            return clf.relabelled_table(data, how, share)
+
+        return Audit(issues, int(flagged.sum()), rule, cleaned, tables, marked, relabelled)
 
     def _known_noise(self, truth: Path) -> np.ndarray:
         """True for each example whose label a file of the truth says is wrong: by is_noise, or by true_label."""

@@ -38,6 +38,10 @@ class Audit:
     """Gives the table of what is not flagged."""
     measured: list[Rows] = field(default_factory=list)
     """How well known noise was found."""
+    marked: Any = None
+    """Gives every row of what was fitted on with columns that say what was found; where that can be had."""
+    relabelled: Any = None
+    """Gives every row with the predicted label, 'beside' the given one or to 'replace' it; where it has labels."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class SavedRun(ABC):
         """What was trained and found, in sentences."""
 
     @abstractmethod
-    def audit(self, share: float | None, truth: Path | None) -> Audit: ...
+    def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
+        """``data`` is where the file lies by now that was fitted on."""
 
     @abstractmethod
     def evaluate(self, truth: Path | None, ks: Sequence[int], images: Path | None) -> Evaluation: ...
