@@ -56,7 +56,7 @@ def _from_series(series: Any, name: str) -> pa.Array | pa.ChunkedArray:
 
 def _from_values(values: list[Any], name: str) -> pa.Array:
     """One column of Python's values; of several kinds, they become words."""
-    values = [None if value is None or value != value else value for value in values]
+    values = [None if _is_missing(value) else value for value in values]
     try:
         return pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -64,6 +64,10 @@ def _from_values(values: list[Any], name: str) -> pa.Array:
         if odd is not None or any(isinstance(value, complex) for value in values):
             raise DataError(f"Column '{name}' cannot be read ({first_line(error)}); leave it out.") from error
         return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (value != value) is True
 
 
 def table_of_array(values: np.ndarray, names: list[str]) -> pa.Table:
