@@ -3,11 +3,11 @@
     python benchmarks/mixed_tables.py FILE.csv:LABEL … [--seeds 3] [--noise 0.2] [--out FILE.json]
 
 A table is any file that `accord fit` reads. A share of the labels is changed to other classes; 30 % of the rows, with
-the labels they have, are the test. All methods learn from the same numbers, which `TableColumns` makes of the columns.
-cleanlab has out-of-sample probabilities of five folds, of the same network trained normally, or the mean of those of
-the models that a council has as members; what it flags is left out, and the same network is trained again. Prints the
-mean and the standard deviation over seeds of the accuracy on the test, and of ROC-AUC and average precision of the
-label qualities. The figures in docs/your-data.md are of penguins (palmerpenguins), loans (openintro's
+the labels they have, are the test. All methods learn from the same scaled numbers, which `TableColumns` makes of the
+columns. cleanlab has out-of-sample probabilities of five folds, of the same network trained normally, or the mean of
+those of the models that a council has as members; what it flags is left out, and the same network is trained again.
+Prints the mean and the standard deviation over seeds of the accuracy on the test, and of ROC-AUC and average
+precision of the label qualities. The figures in docs/your-data.md are of penguins (palmerpenguins), loans (openintro's
 loans_full_schema without sub_grade, 2,000 rows of grades A to E) and churn (modeldata's mlc_churn, 2,000 rows).
 """
 
@@ -23,6 +23,7 @@ import numpy as np
 from cleanlab.filter import find_label_issues  # pyright: ignore[reportMissingImports]
 from cleanlab.rank import get_label_quality_scores  # pyright: ignore[reportMissingImports]
 from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.preprocessing import StandardScaler
 
 from accord import Classifier
 from accord.data.labelled_files import read_labelled_table
@@ -92,7 +93,8 @@ def main() -> None:
         kinds = [one.kind for one in data.columns.encoders] if data.columns is not None else []
         columns = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
         print(f"\n{Path(file).stem}: {len(y)} rows, {y.max() + 1} classes; columns: {columns}")
-        trials = [trial(data.inputs, y, args.noise, seed) for seed in range(args.seeds)]
+        X = StandardScaler().fit_transform(data.inputs)
+        trials = [trial(X, y, args.noise, seed) for seed in range(args.seeds)]
         for name in trials[0]:
             each = {what: [one[name][what] for one in trials] for what in trials[0][name]}
             cells = [
