@@ -14,6 +14,7 @@ import accord
 SOURCE = Path(accord.__file__).parent
 ORDER = [
     ("errors", "files", "memory", "registry"),
+    ("extras",),
     ("kernels",),
     ("objectives",),
     ("models", "data"),
@@ -22,6 +23,7 @@ ORDER = [
     ("training", "evaluation"),
     ("progress",),
     ("estimators",),
+    ("predictions",),
     ("report",),
     ("tasks",),
     ("experiments",),
@@ -35,7 +37,7 @@ MAY = {
     "kernels": set(),
     "objectives": set(),
     "models": {"errors", "registry", "kernels"},
-    "data": {"errors", "files", "memory"},
+    "data": {"errors", "files", "memory", "extras"},
     "batches": {"data", "models"},
     "optim": {"kernels"},
     "methods": {"errors", "registry", "objectives", "models", "optim"},

@@ -11,11 +11,29 @@ os.environ.setdefault("MKL_DISABLE_FAST_MM", "1")
 from typing import TYPE_CHECKING
 
 __version__ = "0.2.0"
-__all__ = ["AccordError", "Classifier", "Recommender", "__version__"]
+__all__ = [
+    "AccordError",
+    "Classifier",
+    "Recommender",
+    "__version__",
+    "find_annotator_issues",
+    "find_click_issues",
+    "find_label_issues",
+]
 
 if TYPE_CHECKING:
     from accord.errors import AccordError
     from accord.estimators import Classifier, Recommender
+    from accord.predictions.annotators import find_annotator_issues
+    from accord.predictions.clicks import find_click_issues
+    from accord.predictions.labels import find_label_issues
+
+FUNCTIONS = {
+    "find_annotator_issues": "annotators",
+    "find_click_issues": "clicks",
+    "find_label_issues": "labels",
+}
+"""What works on predictions alone, and the module of `accord.predictions` that has it."""
 
 
 def __getattr__(name: str) -> object:
@@ -28,4 +46,8 @@ def __getattr__(name: str) -> object:
         from accord.errors import AccordError
 
         return AccordError
+    if name in FUNCTIONS:
+        import importlib
+
+        return getattr(importlib.import_module(f"accord.predictions.{FUNCTIONS[name]}"), name)
     raise AttributeError(f"module 'accord' has no attribute {name!r}")

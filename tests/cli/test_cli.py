@@ -140,8 +140,13 @@ def test_compare_resumes_where_it_stopped(accord, sim: Path, tmp_path: Path) -> 
     }
     for name in ("compare.json", "compare.csv", "compare.md", "report.html"):
         assert (out / name).stat().st_size > 0
-    assert accord(*words, "--set", "epochs=1")[0] == 0  # other settings are other cells
-    assert all(path.stat().st_mtime_ns != again[path.name] for path in (out / "cells").iterdir())
+    page = (out / "report.html").read_bytes()
+    code, shown, err = accord(*words, "--set", "epochs=1")  # another study
+    assert code == 2
+    assert "holds a comparison of other data or settings" in err
+    assert (out / "report.html").read_bytes() == page
+    assert accord(*words, "--methods", "normal", "--seeds", 1)[0] == 0  # the same study, and no cell is made anew
+    assert {path.name: path.stat().st_mtime_ns for path in (out / "cells").iterdir()} == again
 
 
 @pytest.mark.parametrize(

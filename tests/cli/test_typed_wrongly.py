@@ -230,7 +230,7 @@ def test_images_that_cannot_fit_are_refused_unread(accord, tmp_path: Path) -> No
         Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "photos" / name)
     (tmp_path / "labels.csv").write_text("file,label\n" + "".join(f"{n},{k % 2}\n" for k, n in enumerate(names)))
     words = ["fit", tmp_path / "photos", "--labels", tmp_path / "labels.csv", "--out", tmp_path / "run"]
-    refused(accord, "give a smaller --size", *words, "--size", 1_000_000)
+    refused(accord, "give a smaller size", *words, "--size", 1_000_000)
 
 
 def test_the_truth_says_which_rows_were_trained_on(accord, tmp_path: Path) -> None:

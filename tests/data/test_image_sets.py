@@ -74,7 +74,7 @@ def test_digits_need_no_file_and_their_parts_are_apart() -> None:
 
 
 def test_sets_not_at_hand_say_how_to_get_them(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="accord data get cifar10 --to DIR"):
+    with pytest.raises(DataError, match="accord data get cifar10` and set ACCORD_DATA"):
         IMAGE_SETS["cifar10"].load(tmp_path)
 
 
@@ -110,7 +110,7 @@ def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
     cases = [
         (pa.table({"file": ["p0.png", "../x.png"], "label": ["a", "b"]}), "leads out of"),
         (pa.table({"file": ["p0.png", "p9.png"], "label": ["a", "b"]}), "row 2.*not there"),
-        (pa.table({"file": ["p0.png"], "kind": ["a"]}), "name it with label"),
+        (pa.table({"file": ["p0.png"], "kind": ["a"]}), "name it with label=COLUMN"),
         (pa.table({"file": ["p\0.png"], "label": ["a"]}), "row 1"),
         (pa.table({"file": ["p" * 300], "label": ["a"]}), "row 1"),
         (pa.table({"label": ["a"], "x": ["b"]}), "call it 'file'"),

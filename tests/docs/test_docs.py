@@ -46,7 +46,10 @@ def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch)
             registry.unregister(name)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+README = PAGES[0]
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
 def test_python_blocks_run(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scope: dict[str, object] = {}
     for code in blocks(page, "python"):
@@ -61,14 +64,35 @@ def exit_code() -> int:
     return 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_quickstart_runs_as_it_stands(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's blocks in their order, in one folder that is empty."""
+    for path in workplace.iterdir():
+        path.unlink()
+    scope: dict[str, object] = {}
+    run = 0
+    for kind, code in BLOCK.findall(README.read_text(encoding="utf-8")):
+        if kind == "python":
+            exec(compile(code, str(README), "exec"), scope)
+        else:
+            run_accord_lines(code, monkeypatch)
+        run += kind == "python" or "accord " in code
+    assert run == 4
+    made = {path.name for path in workplace.iterdir()}
+    assert {"my-run", "sim", "run", "clean.csv", "digits-run"} <= made
+
+
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
 def test_accord_lines_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for code in blocks(page, "console"):
-        for line in code.replace("\\\n", " ").splitlines():
-            words = shlex.split(line, comments=True)
-            if words[:1] == ["accord"] and "DATA" not in words and words[1:2] != ["data"]:
-                monkeypatch.setattr(sys, "argv", words)
-                assert exit_code() == 0, line
+        run_accord_lines(code, monkeypatch)
+
+
+def run_accord_lines(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for line in code.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["accord"] and "DATA" not in words and words[1:2] != ["data"]:
+            monkeypatch.setattr(sys, "argv", words)
+            assert exit_code() == 0, line
 
 
 @pytest.mark.parametrize(

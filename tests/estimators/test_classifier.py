@@ -46,8 +46,16 @@ def fitted(digits: tuple[np.ndarray, NoisyLabels, np.ndarray, np.ndarray]) -> Cl
 
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks_pass() -> None:
-    """None is expected to fail; one that needs SciPy's array API switched on is skipped by scikit-learn."""
-    results = check_estimator(Classifier(epochs=15, batch_size=32), on_fail=None)
+    """One that needs SciPy's array API switched on is skipped by scikit-learn.
+
+    One is expected to fail, as with every estimator that learns in steps: a row that is there twice changes which
+    rows share a step and which are held out. tests/estimators/test_sample_weight.py shows where it holds.
+    """
+    chance = {"check_sample_weight_equivalence_on_dense_data": "other rows share a step"}
+    results = check_estimator(
+        Classifier(epochs=15, batch_size=32), on_fail=None, on_skip=None, expected_failed_checks=chance
+    )
+    assert {r["check_name"] for r in results if r["status"] == "xfail"} <= set(chance)
     assert len(results) > 40
     assert [r["check_name"] for r in results if r["status"] == "failed"] == []
     assert [r["check_name"] for r in results if r["status"] == "skipped"] in ([], ["check_array_api_input"])

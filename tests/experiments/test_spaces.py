@@ -97,7 +97,9 @@ def test_narrowed() -> None:
     space = {"a": (1, 2), "b": (3,)}
     assert narrowed(space, {"a": [5], "c": [6, 7]}) == {"a": (5,), "b": (3,), "c": (6, 7)}
     assert narrowed(space, {}) == space == {"a": (1, 2), "b": (3,)}
-    with pytest.raises(SettingError, match="No values to search for 'c'; write for example --space c=1,10"):
+    with pytest.raises(
+        SettingError, match=r"No values to search for 'c'; write for example space=\{'c': \(1, 10\)\}"
+    ):
         narrowed(space, {"a": [1], "c": []})
 
 

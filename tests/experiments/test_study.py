@@ -176,7 +176,7 @@ def test_what_cannot_be_run_is_refused() -> None:
             replace(study(), **wrong).check()
     study(seeds=1).check()
     refuse_varied("l2")
-    with pytest.raises(SettingError, match="say it with --method or --methods"):
+    with pytest.raises(SettingError, match="say it with method= or methods="):
         refuse_varied("method")
 
 

@@ -355,7 +355,7 @@ def test_a_killed_search_ends_as_if_it_had_not_been(sampler: str, log: Path, tmp
     last = start(log, out, "--sampler", sampler)
     assert last.wait(120) == 0
     places = Counter(t.user_attrs[INDEX] for t in finished(out))
-    assert places == Counter(range(12))
+    assert places == Counter(range(13))  # the default settings, and twelve
     found = [json.loads((folder / "tune.json").read_text()) for folder in (tmp_path / "whole", out)]
     assert found[0]["best"] == found[1]["best"]
     assert [r["value"] for r in found[0]["rows"]] == [r["value"] for r in found[1]["rows"]]
@@ -398,7 +398,7 @@ def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_
     for process in pair:
         assert process.wait(180) == 0
     trials = finished(tmp_path, server)
-    assert Counter(t.user_attrs[INDEX] for t in trials) == Counter(range(12))
+    assert Counter(t.user_attrs[INDEX] for t in trials) == Counter(range(13))  # the default settings, and twelve
     assert len({t.user_attrs[PROCESS] for t in trials}) == 2
     found = [json.loads((tmp_path / f"p{k}" / "best.json").read_text()) for k in range(2)]
     assert found[0] == found[1]

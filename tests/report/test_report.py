@@ -102,7 +102,7 @@ def test_comparison_report(tmp_path: Path) -> None:
     summary["served"] = [{"of": "gmf", "model": "gmf", "method": "deca-p", "metrics": chosen}]
     write_comparison_report(summary, tmp_path / "report.html")
     words = parsed(tmp_path / "report.html").words
-    assert "0.020 ‡" in words
+    assert "0.020 ahead ‡" in words
     assert "+0.0500 [+0.0100, +0.0900]" in words
     assert "p over seeds alone" in "".join(words)
     served = words.split("Which one to serve")[1]

@@ -33,6 +33,7 @@ from accord.report.tables import (
     shown_p,
     what_intervals_mean,
     what_served_means,
+    words_of_seeds,
 )
 from accord.tasks.clicks import ClickTask
 
@@ -106,7 +107,7 @@ def test_rows_by_hand() -> None:
     assert comparison_rows(table) == [
         ["method", "ndcg@20", "valid", "ndcg@20 against normal", "p", "train s"],
         ["gmf normal", "0.1235±0.0123", "0.5000±0.0500", "", "", "12.3"],
-        ["gmf deca", "0.2000±0.0200", "", "+0.0125 [-0.0000, +0.0250]", "0.012", "12.3"],
+        ["gmf deca", "0.2000±0.0200", "", "+0.0125 [-0.0000, +0.0250]", "0.012 ahead", "12.3"],
         ["gmf deca-p", "", "", "", "", "not run"],
     ]
     untested = table_of(row("normal", a=0.5) | {"seconds": 1.0})
@@ -114,6 +115,22 @@ def test_rows_by_hand() -> None:
         ["method", "a", "train s"],
         ["normal", "<b>0.5000±0.0500</b>", "1.0"],
     ]
+
+
+def test_a_p_value_says_which_way() -> None:
+    for ahead, shown in ((0.1, "0.012 ahead"), (-0.1, "0.012 behind"), (0.0, "0.012")):
+        one = row("deca", p=0.0123)
+        one["against_normal"]["difference"] = ahead
+        assert shown_p(one, directed=True) == shown
+    older = {"against_normal": {"metric": "ndcg@20", "p": 0.5, "p_holm": 0.5}}
+    assert shown_p(older, directed=True) == "0.500"
+
+
+def test_one_seed_has_no_deviation() -> None:
+    one = row("normal", ndcg_20=0.2) | {"seeds": 1}
+    assert comparison_rows(table_of(one))[1] == ["normal", "0.2000", "12.3"]
+    assert words_of_seeds({"seeds": 1}) == "1 seed"
+    assert words_of_seeds({"seeds": 3}) == "3 seeds, mean ± std"
 
 
 def test_names_of_rows() -> None:
@@ -126,7 +143,9 @@ def test_names_of_rows() -> None:
 @pytest.mark.parametrize(
     ("p", "over", "shown"),
     [
-        (0.0004, "", "0.000 *"),
+        (0.0004, "", "<0.001 *"),
+        (0.00099999, "", "<0.001 *"),
+        (0.001, "", "0.001 *"),
         (0.049, "", "0.049 *"),
         (0.05, "", "0.050"),
         (0.0499999, "", "0.050 *"),

@@ -82,6 +82,8 @@ class LabelData:
     """(N, classes) probabilities to learn in place of the given labels."""
     mixup: float = 0.0
     """How strongly examples of a batch are mixed in pairs: up to half of this of the other one. Needs targets."""
+    weights: Tensor | None = None
+    """(N,) by how much each example's loss is multiplied; their mean is 1 over the rows to train on."""
 
     @property
     def device(self) -> torch.device:
@@ -96,24 +98,35 @@ class LabelData:
             return False
         if (self.augmentation, self.precision, self.mixup) != (other.augmentation, other.precision, other.mixup):
             return False
-        if self.targets is not other.targets:
+        if self.targets is not other.targets or (self.weights is None) != (other.weights is None):
             return False
         pairs = [(self.rows, other.rows), (self.labels[self.rows], other.labels[other.rows])]
         pairs += [(self.scaling.mean, other.scaling.mean), (self.scaling.std, other.scaling.std)]
+        pairs += [] if self.weights is None or other.weights is None else [(self.weights, other.weights)]
         return all(torch.equal(a, b) for a, b in pairs)
 
     def measure(self, target: Any, which: Sequence[int], sets: Sequence[LabelData]) -> dict[str, Tensor]:
-        """The share of given labels that these members of a stack predict, each on a set of its own."""
+        """The share of given labels that these members of a stack predict, each on a set of its own.
+
+        An example counts by its weight, where there are weights.
+        """
         own = dict(zip(which, sets, strict=True))
         each = [own.get(k, sets[0]) for k in range(len(target))]  # a run that has stopped may have any set
-        counts = torch.tensor([len(data) for data in each], device=self.device)
         longest = max(map(len, each))
+        counted = torch.stack([data.counted(longest) for data in each])
         right, seen = torch.zeros(len(target), device=self.device), 0
         for batch in LabelFeed([data.padded(longest) for data in each]).in_order():
-            inside = torch.arange(seen, seen + len(batch), device=self.device) < counts[:, None]
-            right += ((batch.logits(target).argmax(2) == batch.labels) & inside).sum(1)
+            own = counted[:, seen : seen + len(batch)]
+            right += ((batch.logits(target).argmax(2) == batch.labels) * own).sum(1)
             seen += len(batch)
-        return {"accuracy": (right / counts)[list(which)]}
+        return {"accuracy": (right / counted.sum(1))[list(which)]}
+
+    def counted(self, length: int) -> Tensor:
+        """How much each of its examples counts in a measurement, and 0 for those it is padded with."""
+        own = torch.ones(len(self), device=self.device)
+        if self.weights is not None and (weights := self.weights[self.rows]).any():
+            own = weights
+        return nn.functional.pad(own, (0, length - len(self)))
 
     def padded(self, length: int) -> LabelData:
         """The same examples with the first row repeated, so that sets of unlike sizes fit into one batch."""
@@ -156,6 +169,8 @@ class LabelBatch:
     """Gives the logits of a network that does not learn, where they are prepared with the chunk."""
     targets: Tensor | None = None
     """Probabilities (R, B, classes) to learn in place of the labels."""
+    weights: Tensor | None = None
+    """By how much each example's loss is multiplied, (R, B)."""
     _outputs: dict[nn.Module, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     inside = None
@@ -174,7 +189,7 @@ class LabelBatch:
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,)."""
-        return losses.mean(1)
+        return (losses if self.weights is None else losses * self.weights).mean(1)
 
     def logits(self, network: nn.Module) -> Tensor:
         """(R, B, classes)."""
@@ -207,7 +222,8 @@ class LabelBatch:
         """The batches of some runs."""
         inputs, labels, rows = (one.index_select(0, runs) for one in (self.inputs, self.labels, self.rows))
         targets = None if self.targets is None else self.targets.index_select(0, runs)
-        return LabelBatch(inputs, labels, rows, self.precision, targets=targets)
+        weights = None if self.weights is None else self.weights.index_select(0, runs)
+        return LabelBatch(inputs, labels, rows, self.precision, targets=targets, weights=weights)
 
 
 def as_network_input(values: Tensor) -> Tensor:
@@ -231,6 +247,7 @@ class LabelChunk:
         self.rows = torch.empty(size, dtype=torch.int64, device=device)
         classes = feed.target_classes
         self.targets = None if classes is None else torch.empty(*size, classes, device=device)
+        self.weights = torch.empty(size, device=device) if feed.has_weights else None
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
         self.filled, self.last = 0, batch_size
         self._frozen: dict[nn.Module, Tensor] = {}
@@ -243,6 +260,8 @@ class LabelChunk:
         self.filled, self.last = len(rows), last
         self.rows[: self.filled].copy_(rows)
         self.labels[: self.filled].copy_(self.feed.labels_of(rows))
+        if self.weights is not None:
+            self.weights[: self.filled].copy_(self.feed.weights_of(rows))
         inputs = self.feed.prepared(rows, draws)
         self.inputs[: self.filled].copy_(inputs if shares is None else mixed(inputs, shares, last))
         if self.targets is not None:
@@ -305,6 +324,7 @@ class LabelChunk:
             index,
             lambda network: pick(self.frozen_of(network)),
             None if self.targets is None else pick(self.targets),
+            None if self.weights is None else pick(self.weights),
         )
 
 
@@ -333,6 +353,7 @@ class LabelFeed:
         self._starts = torch.tensor(starts, device=self.inputs.device)[:, None] if any(starts) else None
         self._labels = torch.stack([data.labels for data in each]) if self._one_length() else None
         self.target_classes = None if each[0].targets is None else each[0].targets.shape[1]
+        self.has_weights = each[0].weights is not None
         self._chunk: LabelChunk | None = None
         self._tables: dict[nn.Module, Tensor | None] = {}
         self._round: tuple[Tensor, Tensor] | None = None
@@ -364,6 +385,11 @@ class LabelFeed:
     def targets_of(self, rows: Tensor) -> Tensor:
         """The probabilities to learn of rows (batches, R, B)."""
         each = [data.targets[rows[:, r]] for r, data in enumerate(self.each) if data.targets is not None]
+        return torch.stack(each, 1)
+
+    def weights_of(self, rows: Tensor) -> Tensor:
+        """The weights of rows (batches, R, B)."""
+        each = [data.weights[rows[:, r]] for r, data in enumerate(self.each) if data.weights is not None]
         return torch.stack(each, 1)
 
     def prepared(self, rows: Tensor, draws: Draws | None = None) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from accord.cli import ui
 from accord.data.datasets.benchmarks import load_benchmark
@@ -11,7 +12,7 @@ from accord.data.datasets.entries import FOLDER_VARIABLE, data_root
 from accord.data.datasets.image_sets import IMAGE_SETS, ImageSet
 
 
-def run_data_list() -> None:
+def run_data_list() -> dict[str, Any]:
     root = data_root()
     images = [["labelled", "size", "train", "clean test", "classes", "at hand"]]
     for entry in IMAGE_SETS.values():
@@ -24,9 +25,14 @@ def run_data_list() -> None:
     ui.table(rows)
     ui.table(images)
     ui.say(f"Folder: {root or f'none; set {FOLDER_VARIABLE}'}")
+    named = {
+        kind: [{"name": entry.name, "title": entry.title, "at_hand": entry.at_hand(root)} for entry in entries]
+        for kind, entries in (("clicks", DATA_SETS.values()), ("labelled", IMAGE_SETS.values()))
+    }
+    return {"folder": root, **named}
 
 
-def _show_images(entry: ImageSet) -> None:
+def _show_images(entry: ImageSet) -> dict[str, Any]:
     ui.out.print(
         f"{entry.title}: {entry.train:,} images of {entry.size}, {len(entry.classes)} classes", markup=False
     )
@@ -38,13 +44,15 @@ def _show_images(entry: ImageSet) -> None:
         ui.out.print(f"origin: {entry.files[0].origin.rsplit('/', 1)[0]}", markup=False)
         if entry.package:
             ui.out.print(f"package: {entry.package.tool} {entry.package.name}", markup=False)
-    ui.out.print(f"at hand: {'yes' if entry.at_hand(data_root()) else 'no'}", markup=False)
+    at_hand = entry.at_hand(data_root())
+    ui.out.print(f"at hand: {'yes' if at_hand else 'no'}", markup=False)
+    said = {name: getattr(entry, name) for name in ("name", "title", "terms", "citation", "size", "train", "test")}
+    return {**said, "classes": list(entry.classes), "at_hand": at_hand}
 
 
-def run_data_show(name: str) -> None:
+def run_data_show(name: str) -> dict[str, Any]:
     if name in IMAGE_SETS:
-        _show_images(IMAGE_SETS[name])
-        return
+        return _show_images(IMAGE_SETS[name])
     entry, root = find_data_set(name), data_root()
     ui.out.print(f"{entry.title}: {entry.users:,} users, {entry.items:,} items, {entry.interactions:,} clicks")
     for label in ("clean", "split", "terms", "citation"):
@@ -54,15 +62,18 @@ def run_data_show(name: str) -> None:
         here = root is not None and entry.path(file.name, root).is_file()
         state = "at hand" if here else f"missing, from {file.origin}"
         ui.out.print(f"  {entry.folder}/{file.name}: {state}", markup=False)
+    names = ("name", "title", "users", "items", "interactions", "clean", "split", "terms", "citation", "caveat")
+    said = {name: getattr(entry, name) for name in names} | {"at_hand": entry.at_hand(root)}
     if entry.at_hand(root):
         for protocol in ("fair", "paper"):
-            sizes = load_benchmark(entry, protocol).sizes
+            sizes = said[protocol] = load_benchmark(entry, protocol).sizes
             ui.out.print(f"{protocol}: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items()))
     if entry.caveat:
         ui.out.print(f"caveat of paper: {entry.caveat}", markup=False)
+    return said
 
 
-def run_data_get(name: str, root: Path, way: str) -> None:
+def run_data_get(name: str, root: Path, way: str) -> dict[str, Any]:
     from accord.data.datasets.fetching import fetch
 
     entry = IMAGE_SETS.get(name) or find_data_set(name)
@@ -74,3 +85,4 @@ def run_data_get(name: str, root: Path, way: str) -> None:
 
         came = fetch(entry, root, way, tick)
     ui.say(f"{entry.title} came from {came}; set {FOLDER_VARIABLE}={root}")
+    return {"name": name, "from": came, "folder": root}

@@ -8,9 +8,11 @@ from typing import Any
 from accord.cli import ui
 from accord.cli.paths import nothing_left, refuse_others
 from accord.cli.searching import run_tuned
-from accord.estimators.run_folder import REPORT
+from accord.errors import DataError
+from accord.estimators.run_folder import REPORT, read_json
 from accord.experiments.budget import Budget
-from accord.experiments.compare import SUMMARY, compare
+from accord.experiments.cells import CellFiles
+from accord.experiments.compare import SUMMARY, compare, is_of
 from accord.experiments.study import CELLS, Study
 from accord.experiments.tuning import TUNE
 from accord.files import write_whole
@@ -23,20 +25,22 @@ from accord.report.tables import (
     served_rows,
     what_intervals_mean,
     what_served_means,
+    words_of_seeds,
 )
 
 
-def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> None:
+def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> dict[str, Any]:
     """Where there is a ``budget``, every row is tuned first."""
     study.check()
     refuse_others(out, "comparison", (CELLS, SUMMARY, TUNE))
+    _refuse_another(study, out)
     tried = [0]
     with nothing_left(out, lambda: any(out.glob("cells/*.json")) or max(tried) > 0):
         if budget is not None:
             study = run_tuned(study, budget, out, lambda now: tried.append(now.done))
         summary = _compared(study, out)
     _write_comparison(summary, out)
-    ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {study.seeds} seeds, mean ± std")
+    ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {words_of_seeds(summary)}")
     for rows in (served_rows(summary), detection_rows(summary)):
         if rows:
             ui.table(rows)
@@ -45,6 +49,14 @@ def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> N
             ui.say(words)
     ui.say(f"Selection: {summary['selection']}")
     ui.say(f"Report: {out / REPORT}")
+    return {**summary, "report": out / REPORT}
+
+
+def _refuse_another(study: Study, out: Path) -> None:
+    """The page of another study, of other data or settings, stays; more methods, models and seeds join this one."""
+    summary = read_json(out / SUMMARY) if (out / SUMMARY).is_file() else None
+    if isinstance(summary, dict) and not is_of(study, summary, CellFiles(out)):
+        raise DataError(f"'{out}' holds a comparison of other data or settings; choose another path.")
 
 
 def _compared(study: Study, out: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ SETTINGS: dict[str, Any] = {}
 """Of every training: the demo shows the defaults."""
 
 
-def run_demo(out: Path) -> None:
+def run_demo(out: Path) -> dict[str, Any]:
     settings, sim = SimulatorSettings(), out / "sim"
     others = out.is_dir() and any(not path.name.startswith(".") for path in out.iterdir())
     if others and kind_of(sim) != SIMULATION:
@@ -34,10 +34,12 @@ def run_demo(out: Path) -> None:
         save_simulation(simulate(settings), sim, overwrite=True)
     log = given_data(sim / "log.parquet")
     task, asked = log.read([sim / "truth.parquet", sim / "clicks.parquet"], [], "fair", 0.0)
-    compare_and_show(Study(task, METHODS, ["gmf"], settings=asked | SETTINGS), out / "compare")
-    run_fit(log, out / "run", {"model": "gmf", "method": "deca-p"} | SETTINGS, overwrite=True)
+    answer = {"clicks": compare_and_show(Study(task, METHODS, ["gmf"], settings=asked | SETTINGS), out / "compare")}
+    answer["run"] = run_fit(log, out / "run", {"model": "gmf", "method": "deca-p"} | SETTINGS, overwrite=True)
     ui.say(f"Digits, {DIGITS_NOISE:.0%} of the labels redrawn, {', '.join(DIGITS_METHODS)} over 3 seeds.")
     digits = given_data(Path("digits"), noise=DIGITS_NOISE)
     task, asked = digits.read([], [], "fair", 0.0)
-    compare_and_show(Study(task, DIGITS_METHODS, ["auto"], settings=asked | SETTINGS), out / "digits-compare")
-    run_fit(digits, out / "digits-run", {"method": "deca-p"} | SETTINGS, overwrite=True)
+    study = Study(task, DIGITS_METHODS, ["auto"], settings=asked | SETTINGS)
+    answer["digits"] = compare_and_show(study, out / "digits-compare")
+    answer["digits_run"] = run_fit(digits, out / "digits-run", {"method": "deca-p"} | SETTINGS, overwrite=True)
+    return answer

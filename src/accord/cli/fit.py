@@ -19,34 +19,34 @@ PATHS = ("data", "out", "valid", "labels", "clean")
 DATA = ("data", "user", "item", "time", "valid", "label", "labels", "size", "noise", "noise_kind")
 
 
-def begin(typed: dict[str, Any], seconds: float) -> None:
+def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
     """A new training. What was typed is kept with its checkpoint, with whole paths, until it is done."""
     words = {name: str(value) if isinstance(value, Path) else value for name, value in typed.items()}
     for name in PATHS:
         if words[name] is not None and (name != "data" or os.path.exists(words[name])):
             words[name] = os.path.abspath(words[name])
-    _fit(typed, Checkpointing(words, seconds=seconds))
+    return _fit(typed, Checkpointing(words, seconds=seconds))
 
 
-def resume(out: Path, seconds: float) -> None:
+def resume(out: Path, seconds: float) -> dict[str, Any]:
     """The training that was interrupted before it was saved at ``out``."""
     words = arguments_of(out)
     try:
         typed = {**words, **{name: None if words[name] is None else Path(words[name]) for name in PATHS}}
         # What stands at its path, if anything does, was saved by this run, just before it was killed.
         typed |= {"out": out, "overwrite": True}
-        _fit(typed, Checkpointing(words, resume=True, seconds=seconds))
+        return _fit(typed, Checkpointing(words, resume=True, seconds=seconds))
     except (KeyError, TypeError) as error:
         raise DataError(f"The checkpoint of the run at '{out}' does not say what was asked for.") from error
 
 
-def _fit(typed: dict[str, Any], checkpointing: Checkpointing) -> None:
+def _fit(typed: dict[str, Any], checkpointing: Checkpointing) -> dict[str, Any]:
     values = {name: typed[name] for name in ("method", "seed", "device", "model", "epochs")}
     values = {name: value for name, value in values.items() if value is not None} | settings_of(typed["settings"])
     given = given_data(**{name: typed[name] for name in DATA}, ignore=typed["ignore"] or [])
     given.refuse_other_task(clean=typed["clean"])
     values = {"model": given.usual_model} | values
-    run_fit(given, typed["out"], values, typed["clean"], typed["overwrite"], checkpointing)
+    return run_fit(given, typed["out"], values, typed["clean"], typed["overwrite"], checkpointing)
 
 
 def run_fit(
@@ -56,7 +56,7 @@ def run_fit(
     clean: Path | None = None,
     overwrite: bool = False,
     checkpointing: Checkpointing | None = None,
-) -> None:
+) -> dict[str, Any]:
     from accord.estimators.run_folder import REPORT, check_free
     from accord.tasks.runs import run_of
 
@@ -77,3 +77,13 @@ def run_fit(
     *lines, issues = run_of(job.estimator).description()
     for line in (*lines, f"{issues}: accord audit {quoted(out)}", f"Report: {out / REPORT}", *job.remarks):
         ui.say(line)
+    fitted = job.estimator
+    metrics, settings = fitted.metrics_, fitted.settings_to_save()
+    return {
+        "run": out,
+        "report": out / REPORT,
+        "kind": fitted.kind,
+        "settings": settings,
+        "metrics": metrics,
+        "remarks": [*lines, *job.remarks],
+    }

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -105,7 +105,8 @@ class GivenClicks(Given):
         benchmark = self._benchmark("fair", **self.columns)
         if benchmark is None:
             return click_job(self.data, values, self.columns, self.valid)
-        return click_job(benchmark.train, values, {}, self.valid or benchmark.valid, benchmark.known)
+        job = click_job(benchmark.train, values, {}, self.valid or benchmark.valid, benchmark.known)
+        return replace(job, notes={"catalogue": benchmark.name})
 
     def read(
         self, truths: Sequence[Path], ks: Sequence[int], protocol: str, inject: float

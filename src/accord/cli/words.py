@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Mapping
+
 from accord.errors import SettingError
 
 
@@ -46,3 +50,35 @@ def settings_of(words: list[str] | None) -> dict[str, object]:
             raise SettingError(f"'--set {word}' is not NAME=VALUE; write for example --set alpha=0.5.")
         values[name.strip()] = value.strip()
     return values
+
+
+KEYWORD = re.compile(
+    r"(?<![\w.'])(?<!\.\.\., )(?P<name>[a-z_]+)="
+    r"(?:\{'(?P<key>[^']*)': \((?P<values>[^)]*)\)\}|\[(?P<several>[^\]]*)\]"
+    r"|'(?P<text>[^']*)'|(?P<plain>[\w./-]*\w)|)"
+)
+"""A keyword argument of Python in a message, with a value or without."""
+
+
+def as_options(message: str, flags: Mapping[str, str]) -> str:
+    """A message of the library for people at a shell: its keyword arguments as the options of these names.
+
+    >>> as_options("pass overwrite=True, or out='run'", {"overwrite": "--overwrite", "out": "--out"})
+    'pass --overwrite, or --out run'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        if found["name"] not in flags:
+            return found[0]
+        words = [flags[found["name"]]]
+        if found["key"] is not None:
+            words.append(f"{found['key']}={found['values'].replace(' ', '')}")
+        elif found["several"] is not None:
+            words.append(",".join(shlex.split(found["several"].replace(",", " "))))
+        elif found["text"] is not None:
+            words.append(shlex.quote(found["text"]))
+        elif found["plain"] not in (None, "True"):
+            words.append(found["plain"])
+        return " ".join(words)
+
+    return KEYWORD.sub(option, message)

@@ -121,7 +121,7 @@ def _merge(keys: np.ndarray, times: np.ndarray | None) -> tuple[np.ndarray, np.n
 
 def _times(column: pa.ChunkedArray, where: str, name: str) -> tuple[np.ndarray, pa.DataType | None]:
     kind = column.type
-    advice = "give numbers or ISO dates, or leave it out: --time ''."
+    advice = "give numbers or ISO dates, or leave it out: time=''."
     bad = DataError(f"Column '{name}' of {where} cannot be read as times; {advice}")
     try:
         if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -132,7 +132,7 @@ def _times(column: pa.ChunkedArray, where: str, name: str) -> tuple[np.ndarray, 
             row = pc.index(pc.is_null(column), True).as_py() + 1
             raise DataError(
                 f"{column.null_count} missing times in column '{name}' of {where} (the first in data row {row}); "
-                "drop or fill those rows, or leave the column out: --time ''."
+                "drop or fill those rows, or leave the column out: time=''."
             )
         if pa.types.is_temporal(column.type):
             exact = pa.timestamp("us", getattr(column.type, "tz", None))

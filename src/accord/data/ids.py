@@ -43,16 +43,20 @@ class Ids:
 
     def require(self, raw: Any) -> np.ndarray:
         """Row numbers of raw ids; unknown ones are named in the error."""
-        array = as_id_array(raw, self.kind)
-        codes = self.find(array)
+        codes = self.find(raw)
         if (codes < 0).any():
-            unknown = [str(array[int(k)].as_py()) for k in np.flatnonzero(codes < 0)]
+            unknown = self.unknown(raw)
             shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
             raise UnknownIdError(
                 f"Unknown {self.kind}{'s' if len(unknown) > 1 else ''}: {shown}; the model knows only "
                 f"the {self.kind}s of its training log."
             )
         return codes
+
+    def unknown(self, raw: Any) -> list[str]:
+        """Those of some raw ids that are not known, in words."""
+        array = as_id_array(raw, self.kind)
+        return [str(array[int(k)].as_py()) for k in np.flatnonzero(self.find(array) < 0)]
 
     def extended(self, raw: Any) -> Ids:
         """These ids and, after them, those of ``raw`` that are new."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.feather
+from numpy.lib import format as npy
 
 from accord.data.ids import pc
 from accord.data.pictures import SUFFIXES, Tick, read_pictures
@@ -73,6 +74,35 @@ def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str
         return Labelled(columns.encode(rest), labels, None, notes, rest, columns)
     except DataError as error:
         raise DataError(f"{begun(where)} cannot be learned from: {error}") from error
+
+
+def read_columns(source: Any, names: list[str]) -> pa.Table:
+    """Some columns of a file or table, whatever else it holds."""
+    table, where = table_of_file(source)
+    for name in names:
+        if name not in table.column_names:
+            raise DataError(f"No column '{name}' in {where}, which the run was trained on; add it.")
+    if not table.num_rows:
+        raise DataError(f"{begun(where)} holds no rows.")
+    return table.select(names)
+
+
+def read_array(path: Path) -> np.ndarray:
+    """Examples in a file of numpy's; nothing in it is unpickled."""
+    try:
+        return np.array(npy.open_memmap(path, mode="r"))  # no larger than the file
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"'{path}' cannot be read as an array of numbers: {first_line(error)}.") from error
+
+
+def read_images(folder: Path, **alike: Any) -> tuple[np.ndarray, list[str]]:
+    """Every image in a folder, by name, and their names; ``alike`` says what they are brought to."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+    if not names:
+        raise DataError(f"'{folder}' holds no images; give a folder of {', '.join(SUFFIXES)} files.")
+    return read_pictures(
+        [folder / name for name in names], [f"'{folder / name}'" for name in names], **alike
+    ).pixels, names
 
 
 def read_image_folder(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from accord.errors import DataError
+from accord.extras import needed
 from accord.memory import in_bytes, machine_memory
 
 IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
@@ -118,8 +119,7 @@ def _refuse_too_many(count: int, height: int, width: int, each: int) -> None:
 @contextmanager
 def _opened(picture: Any, name: str) -> Iterator[Any]:
     """A picture as Pillow's image; whatever is wrong with it is one sentence."""
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     try:
         if isinstance(picture, Path):
             # As a file, not by its name: then Pillow maps no pixels, and turns TIFFs of all kinds alike.
@@ -142,8 +142,7 @@ def _opened(picture: Any, name: str) -> Iterator[Any]:
 
 def _from_array(array: np.ndarray) -> Any:
     """An array (height, width[, channels]) as Pillow's image; other gray numbers than bytes as fractions."""
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     array = array[..., 0] if array.ndim == 3 and array.shape[2] == 1 else array
     if array.dtype != np.uint8 and array.ndim == 2:
         return Image.fromarray(array.astype(np.float32))
@@ -152,8 +151,7 @@ def _from_array(array: np.ndarray) -> Any:
 
 def _look_at(picture: Any, name: str) -> _Look:
     """Size, channels and depth by the head of a file; its pixels are not decoded."""
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     with _opened(picture, name) as image:
         width, height = image.size
         # The class's own method: that of PNG decodes the whole image.
@@ -183,15 +181,13 @@ def _pixels(picture: Any, name: str, depth: str, height: int, width: int, channe
 
 def _turned(image: Any) -> Any:
     """An image as EXIF says it is to be seen."""
-    from PIL import ImageOps
-
+    ImageOps = needed("PIL.ImageOps", "Reading images")
     image.load()  # which turns a TIFF already; asked before, it would be turned twice
     return ImageOps.exif_transpose(image)
 
 
 def _fractions(image: Any) -> Any:
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     return Image.fromarray(np.asarray(image).astype(np.float32))
 
 

@@ -314,12 +314,14 @@ def choose_columns(
         if chosen is None:
             raise DataError(
                 f"No {what} column found in {where} (it has {listed(names)}); call it '{what}', name it with "
-                f"--{what} COLUMN, or add a first line of names if it has none."
+                f"{what}=COLUMN, or add a first line of names if it has none."
             )
     if chosen_user is None or chosen_item is None or chosen_user == chosen_item:
         raise DataError(f"User and item are both column '{chosen_user}' of {where}; name two columns.")
     if chosen_time in (chosen_user, chosen_item):
-        raise DataError(f"Column '{chosen_time}' of {where} cannot be the time as well; name another with --time.")
+        raise DataError(
+            f"Column '{chosen_time}' of {where} cannot be the time as well; name another one with time=COLUMN."
+        )
     note = f"user={chosen_user}, item={chosen_item}, time={chosen_time or 'none'}"
     return Columns(chosen_user, chosen_item, chosen_time, note + (" (no header row)" if numbered else ""))
 

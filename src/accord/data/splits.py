@@ -13,7 +13,7 @@ def holdout_mask(clicks: Clicks, share: float, *, seed: int, by_time: bool) -> n
     rng = np.random.default_rng([seed, 0x5B117])
     if by_time:
         if clicks.times is None:
-            raise DataError("A split by time needs a time column; name it with --time COLUMN, or split at random.")
+            raise DataError("A split by time needs a time column; name it with time=COLUMN, or split at random.")
         order = np.lexsort((rng.random(len(clicks)), clicks.times, clicks.users))
     else:
         order = np.lexsort((rng.random(len(clicks)), clicks.users))

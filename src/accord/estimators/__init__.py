@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from accord.estimators.recommender import Recommender
-
 if TYPE_CHECKING:
     from accord.estimators.classifier import Classifier
     from accord.estimators.fitting import fit_together
+    from accord.estimators.recommender import Recommender
 
 __all__ = ["Classifier", "Recommender", "fit_together"]
 
 
 def __getattr__(name: str) -> Any:
-    # scikit-learn is imported only when a classifier is asked for.
+    # torch and scikit-learn are imported only when an estimator is asked for.
+    if name == "Recommender":
+        from accord.estimators.recommender import Recommender
+
+        return Recommender
     if name == "Classifier":
         from accord.estimators.classifier import Classifier
 

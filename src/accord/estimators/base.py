@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import pyarrow as pa
 import torch
 from torch import nn
 
+from accord.data.tables_out import TableKind, as_kind, check_table_kind
 from accord.errors import AccordError, SettingError
 from accord.estimators.settings import SETTINGS_TITLE, make_settings, own_settings, parameters_of, signature_of
 from accord.estimators.trust import bars_of, doubt
@@ -104,6 +106,11 @@ class Estimator:
     history_: list[EpochRecord]
     architectures_: dict[str, str]
     notes_: dict[str, Any]
+
+    _came_as: TableKind = "arrow"
+    """The kind of table that it was fitted on."""
+    _output: TableKind | None = None
+    """The kind that was asked for."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -232,6 +239,20 @@ class Estimator:
     def _networks_device(self) -> torch.device:
         tensors = (t for net in self.networks_.values() for t in (*net.parameters(), *net.buffers()))
         return next(tensors, torch.empty(0)).device
+
+    # -- answering ---------------------------------------------------------------------------------------
+
+    def set_output(self, kind: TableKind | None) -> Self:
+        """Which tables it returns: "arrow", "pandas" or "polars"; None for the kind that it was fitted on.
+
+        Files, arrays and dictionaries are answered with Arrow tables, and so is all after `load`.
+        """
+        self._output = None if kind is None else check_table_kind(kind)
+        return self
+
+    def _shown(self, table: pa.Table) -> Any:
+        """A result as the kind of table that is wanted."""
+        return as_kind(table, self._output or self._came_as)
 
     # -- keeping -----------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from accord.data.frames import table_of_array
 from accord.data.reading import listed
 from accord.data.splits import stratified_mask
 from accord.data.table_columns import TableColumns
+from accord.data.tables_out import kind_of_table
 from accord.errors import DataError, SettingError
 from accord.estimators import classifier_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
@@ -27,11 +28,13 @@ from accord.estimators.examples import (
     NotTrainedError,
     as_classes,
     as_images,
+    as_weights,
     count,
     is_table,
     on_device,
     refuse_other_than_pairs,
     refused,
+    scaled_weights,
 )
 from accord.estimators.inputs import Examples, Known, examples_of
 from accord.estimators.issues import flag_share, worst_first
@@ -136,6 +139,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         self,
         X: Any,
         y: Any = None,
+        sample_weight: Any = None,
         *,
         clean: tuple[Any, Any] | None = None,
         eval_set: tuple[Any, Any] | None = None,
@@ -148,6 +152,8 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
         A table of pandas, polars or Arrow, or a file of one, may have columns of words, dates and gaps; ``y`` may
         be the name of its column of labels. Images may be paths, or a folder. Data sets of torch may hold labels.
+        ``sample_weight`` multiplies each example's loss, scaled to a mean of 1: a weight of 2 is the example twice,
+        and 0 leaves it out of what is learnt. Held-out examples count by their weights too.
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
         with trusted labels for mw-net; ``eval_set`` ones whose accuracy is written into the history and decides
         nothing. ``names`` are the examples' own, such as files. ``callback`` receives the progress.
@@ -156,6 +162,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         ``verbose`` True shows it anywhere, False nowhere.
         """
         source = {"X": X, "y": y, "clean": clean, "eval_set": eval_set, "names": names}
+        source["sample_weight"] = sample_weight
         return self._fit(source, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
@@ -168,13 +175,18 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
             )
         if clean is not None and not method.uses_clean_labels:
             raise SettingError(f"Method '{settings.method}' learns from no clean examples; leave clean= out.")
+        weights = source.get("sample_weight")
+        if weights is not None and not method.takes_weights:
+            raise SettingError(f"Method '{settings.method}' takes no sample_weight; leave it out.")
         self._device, self.notes_ = device, {}
         self._take(source, cache)
+        weights = as_weights(weights, len(self.labels_))
         lesson = source.get("lesson")
         held = source.get("divided", np.zeros(len(self.labels_), bool))
         if settings.valid_share > 0 and lesson is None and "divided" not in source:
             held = stratified_mask(self.labels_, settings.valid_share, seed=settings.seed)
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
+        self._weights = scaled_weights(weights, ~held)
         values = self._on_device(source["X"], cache)
         rows = torch.from_numpy(np.flatnonzero(~held) if lesson is None else lesson.rows).to(device)
         if lesson is None:
@@ -195,6 +207,10 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
             settings.noise_model if "noise_model" in read else "auto",
         )
         valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device)) if held.any() else None
+        if self._weights is not None:
+            data.weights = torch.from_numpy(self._weights).float().to(device)
+            if valid is not None:
+                valid.weights = data.weights
         self._eval_set = self._other(eval_set, cache)
         return Prepared(
             Run(settings.training_options(self.model_), data, LabelFeed, valid, self._eval_set),
@@ -210,6 +226,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         X, names = source["X"], source.get("names")
         given = self._given(source, cache)
         y = given.labels
+        self._came_as = kind_of_table(X, source.get("y"))
         if y is None:
             raise DataError("A classifier requires y to be passed, but the target y is None.")
         self.names_ = given.names if names is None else np.asarray(names)
@@ -260,7 +277,8 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         return inputs
 
     def _divided(self, source: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
-        return {"X": source["X"], "y": source.get("y"), "divided": self.part_ == VALID}
+        own = {"sample_weight": self._weights}
+        return {"X": source["X"], "y": source.get("y"), "divided": self.part_ == VALID, **own}
 
     def _as_prior(self, given: Any) -> nn.Module:
         if given.shape_ != self.shape_:
@@ -291,6 +309,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
         own += place_of(source)
+        own += [] if self._weights is None else [(self._weights, self._weights)]
         own += [] if source.get("divided") is None else [(source["divided"], source["divided"])]
         return [*own, *((one, np.asarray(one)) for one in further)]
 
@@ -301,6 +320,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
             "number of examples": (len(data), valid is None, None if clean is None else count(clean[1])),
             "classes": tuple(self.classes_.tolist()),
             "targets": (data.targets is None, data.mixup, data.augmentation),
+            "weights, all or none": data.weights is None,
             "size of a step, or sum over all classes": id(self) if alone else None,
         }
 
@@ -420,7 +440,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         if judge:
             self.worst_images_ = self._worst_images()
             self._measure_lowest()
-        del self._whole, self._eval_set, self._inputs
+        del self._whole, self._eval_set, self._inputs, self._weights
 
     def _hear(self, council: Any) -> None:
         """Keep what a council said of every label."""
@@ -433,8 +453,11 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         """How often the most frequent label is right, by the labels held out: a model should beat it."""
         held = self.labels_[self.part_ == VALID]
         if len(held):
-            usual = np.bincount(self.labels_[self.part_ == TRAIN]).argmax()
-            self.notes_["lowest"] = {"the most frequent label": float((held == usual).mean())}
+            weights = np.ones(len(self.labels_)) if self._weights is None else self._weights
+            usual = np.bincount(self.labels_, weights * (self.part_ == TRAIN)).argmax()
+            counted = weights[self.part_ == VALID]
+            counted = counted if counted.any() else None
+            self.notes_["lowest"] = {"the most frequent label": float(np.average(held == usual, weights=counted))}
 
     def _worst_images(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Positions and pixels of the worst images, for the report."""
@@ -543,7 +566,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
     # -- noise -----------------------------------------------------------------------------------------
 
-    def find_label_issues(self, share: float | None = None) -> pa.Table:
+    def find_label_issues(self, share: float | None = None) -> Any:
         """Every example it was fitted on, worst label first.
 
         Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
@@ -552,6 +575,10 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         council adds how many members believe the label (``votes``, of so many ``voters``) and how far they agree
         (``agreement``: the share of pairs of members that take the example for one class).
         """
+        return self._shown(self.issues_table(share))
+
+    def issues_table(self, share: float | None = None) -> pa.Table:
+        """What `find_label_issues` says, as an Arrow table."""
         self._require_fit()
         named = {} if self.names_ is None else {"file": self.names_}
         named |= {} if self.index_ is None else {"source_index": self.index_}

@@ -101,5 +101,32 @@ def as_classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:
         return np.unique(labels, return_inverse=True)
 
 
+def as_weights(weights: Any, examples: int) -> np.ndarray | None:
+    """One weight for each example, none of them negative; a number alone is that of all."""
+    if weights is None:
+        return None
+    advice = "sample_weight is one number for each example, zero or more"
+    with refused(advice):
+        values = np.asarray(weights, np.float64)
+    if values.ndim == 0:
+        values = np.full(examples, float(values))
+    if values.shape != (examples,):
+        raise DataError(f"Weights of shape {values.shape} for {examples} examples; {advice}.")
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        raise DataError(f"Weight {values[bad][0]} of example {int(bad.argmax())}; {advice}.")
+    return values
+
+
+def scaled_weights(weights: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    """Weights whose mean over these rows is 1."""
+    if weights is None:
+        return None
+    mean = weights[rows].mean()
+    if not mean > 0:
+        raise DataError("Every example to train on has a weight of zero; give some of them more.")
+    return weights / mean
+
+
 def on_device(values: np.ndarray, device: torch.device) -> Tensor:
     return torch.tensor(values, device=device)  # a copy: arrays read from a file may not be written to

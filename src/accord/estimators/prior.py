@@ -114,7 +114,14 @@ def _key(est: Estimator, member: Member, device: torch.device) -> tuple[Any, ...
     divided, settings = member.source["divided"], repr(member.estimator.settings)
     if isinstance(divided, np.ndarray):  # of labels; the member holds its examples, so no others have their id
         labels = np.asarray(est.labels_)  # pyright: ignore[reportAttributeAccessIssue]
-        return "prior", str(device), divided.tobytes(), labels.tobytes(), id(member.source["X"]), settings
+        weights = member.source["sample_weight"]
+        own = (
+            divided.tobytes(),
+            labels.tobytes(),
+            id(member.source["X"]),
+            None if weights is None else weights.tobytes(),
+        )
+        return "prior", str(device), *own, settings
     return "prior", str(device), divided.part.tobytes(), divided.clicks.keys.tobytes(), settings
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from accord.batches.clicks import ClickFeed, RowCuts, positives
 from accord.data.clicks import Clicks, load_clicks, match_pairs
 from accord.data.interactions import NO_NEGATIVE, Interactions
+from accord.data.tables_out import kind_of_table
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import recommender_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
@@ -149,6 +150,7 @@ class Recommender(Estimator):
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
         split = self._split(source, cache)
         self._take(split)
+        self._came_as = kind_of_table(source.get("log"))
         settings = self.settings
         need = settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
         usual = "use fewer dims, a smaller batch size, or a machine with more"
@@ -370,7 +372,7 @@ class Recommender(Estimator):
         users, items = training.sample_pairs(NON_CLICKS, stream(training.device, self.settings.seed, "non-clicks"))
         self.threshold_ = float(over_pairs(quality, users.numpy(), items.numpy()).mean(dtype=np.float64))
 
-    def find_label_issues(self, share: float | None = None) -> pa.Table:
+    def find_label_issues(self, share: float | None = None) -> Any:
         """Every click of the log, worst first: user, item, label_quality (1 = clean) and is_label_issue.
 
         A click is an issue when its quality is below the mean quality of non-clicks drawn for the same users (the
@@ -378,6 +380,10 @@ class Recommender(Estimator):
         believe the click (``votes``, of so many ``voters``) and how far they agree (``agreement``: 1 where all say
         the same, 0 where half of them are sure of either).
         """
+        return self._shown(self.issues_table(share))
+
+    def issues_table(self, share: float | None = None) -> pa.Table:
+        """What `find_label_issues` says, as an Arrow table."""
         self._require_fit()
         pairs, quality, flagged = self._judged(share)
         table = pa.table(
@@ -393,8 +399,12 @@ class Recommender(Estimator):
                 table = table.append_column(name, pa.array(values[self.part_ <= VALID]))
         return worst_first(table)
 
-    def cleaned_log(self, share: float | None = None) -> pa.Table:
+    def cleaned_log(self, share: float | None = None) -> Any:
         """The log without the flagged clicks: one row for each distinct click, columns named as they came."""
+        return self._shown(self.cleaned_table(share))
+
+    def cleaned_table(self, share: float | None = None) -> pa.Table:
+        """What `cleaned_log` gives, as an Arrow table."""
         self._require_fit()
         pairs, _, flagged = self._judged(share)
         return pairs.subset(~flagged).to_table()
@@ -409,7 +419,7 @@ class Recommender(Estimator):
     # -- serving ---------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def recommend(self, users: Any, k: int = 10, *, exclude_seen: bool = True, items: Any = None) -> pa.Table:
+    def recommend(self, users: Any, k: int = 10, *, exclude_seen: bool = True, items: Any = None) -> Any:
         """The k best items of each user as a table: user, rank, item, score (log-odds of a like).
 
         Users without a training click get the items with most clicks, scored log(1 + clicks).
@@ -425,13 +435,15 @@ class Recommender(Estimator):
         parts = [_top(scorer, block, k, seen, allowed) for block in blocks]
         row, rank, item, score = (torch.cat([part[n] for part in parts]).numpy() for n in range(4))
         offsets = np.repeat(np.cumsum([0] + [len(b) for b in blocks[:-1]]), [len(p[0]) for p in parts])
-        return pa.table(
-            {
-                "user": self.user_ids_.take(codes[row + offsets]),
-                "rank": pa.array(rank + 1),
-                "item": self.item_ids_.take(item),
-                "score": score,
-            }
+        return self._shown(
+            pa.table(
+                {
+                    "user": self.user_ids_.take(codes[row + offsets]),
+                    "rank": pa.array(rank + 1),
+                    "item": self.item_ids_.take(item),
+                    "score": score,
+                }
+            )
         )
 
     def _scorer(self, training: Interactions) -> Scorer:
@@ -452,7 +464,7 @@ class Recommender(Estimator):
         return over_pairs(self._target.logits, user_codes, item_codes)
 
     @torch.no_grad()
-    def similar_items(self, items: Any, k: int = 10) -> pa.Table:
+    def similar_items(self, items: Any, k: int = 10) -> Any:
         """The k closest items: item, rank, similar_item, score.
 
         They are closest by the angle between their vectors; in a model from items to items, by its weights. There
@@ -466,13 +478,15 @@ class Recommender(Estimator):
         scores[torch.arange(len(own)), own] = -torch.inf
         top = scores.topk(min(k, scores.shape[1] - 1))
         row, rank = (top.values > -torch.inf).nonzero(as_tuple=True)
-        return pa.table(
-            {
-                "item": self.item_ids_.take(codes[row.numpy()]),
-                "rank": rank.numpy() + 1,
-                "similar_item": self.item_ids_.take(top.indices[row, rank].numpy()),
-                "score": top.values[row, rank].numpy(),
-            }
+        return self._shown(
+            pa.table(
+                {
+                    "item": self.item_ids_.take(codes[row.numpy()]),
+                    "rank": rank.numpy() + 1,
+                    "similar_item": self.item_ids_.take(top.indices[row, rank].numpy()),
+                    "score": top.values[row, rank].numpy(),
+                }
+            )
         )
 
     def _similarities(self, items: Tensor) -> Tensor:
@@ -561,7 +575,8 @@ class Recommender(Estimator):
         return cache[name]
 
     def __repr__(self) -> str:
-        shown = {"model": self.settings.model, "method": self.settings.method} | self.changed_settings()
+        shown = {"model": self._factory or self.settings.model, "method": self.settings.method}
+        shown |= with_objects(self.changed_settings(), self._objects) | shown
         return f"Recommender({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
 
 

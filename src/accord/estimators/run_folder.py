@@ -89,7 +89,7 @@ def check_free(path: Path, kind: str, *, overwrite: bool = False) -> None:
     if found != kind:
         raise DataError(f"'{path}' holds a {found}, not a {kind}, so it is left alone; choose another path.")
     if not overwrite:
-        raise DataError(f"'{path}' exists already; choose another path or pass --overwrite.")
+        raise DataError(f"'{path}' exists already; choose another path or pass overwrite=True.")
 
 
 def kind_of(path: Path) -> str | None:

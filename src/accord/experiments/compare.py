@@ -40,9 +40,18 @@ def write_summary(
     """Summarise the cells that are done, with intervals, and save the summary."""
     paths = [folder / SUMMARY for folder in (out, reuse) if folder is not None]
     before = [read_json(path) for path in paths if path.is_file()] if study.tested() else []
-    summary = full_summary(study, CellFiles(out), results, before)
+    summary = full_summary(study, CellFiles(out), results, before) | {"identity": study.identity_of_all()}
     write_json(out / SUMMARY, summary)
     return summary
+
+
+def is_of(study: Study, summary: dict[str, Any], store: CellStore) -> bool:
+    """Whether a summary is of this study: of the same data and settings, whatever its methods, models and seeds."""
+    if "identity" in summary:
+        return summary["identity"] == study.identity_of_all()
+    cells = [Cell(model, method, seed) for model, method in study.rows() for seed in range(study.seeds)]
+    there = [cell for cell in cells if store.read(cell) is not None]  # of an earlier version
+    return not there or any(_done(study, cell, store) for cell in there)
 
 
 def full_summary(

@@ -31,7 +31,7 @@ def narrowed(space: Space, words: Mapping[str, Sequence[Any]]) -> Space:
     """A space with some settings' values replaced, and others added."""
     for name, values in words.items():
         if not values:
-            raise SettingError(f"No values to search for '{name}'; write for example --space {name}=1,10.")
+            raise SettingError(f"No values to search for '{name}'; write for example space={{'{name}': (1, 10)}}.")
     return space | {name: tuple(values) for name, values in words.items()}
 
 
@@ -50,13 +50,15 @@ def plan(space: Space, sampler: str, trials: int, seed: int) -> list[dict[str, A
     """
     whole, names = size(space), list(space)
     if whole > MOST_SETTINGS:
-        raise SettingError(f"The search has {whole} settings; narrow it with --space.")
+        raise SettingError(
+            f"The search has {whole} settings; search fewer values, for example space={{'c1': (1, 10)}}."
+        )
     if sampler == "random":
         order = np.random.default_rng([seed, 0x5EA]).permutation(whole)[:trials]
     else:
         if trials < whole:
             raise SettingError(
-                f"The grid has {whole} settings, more than {trials} trials; raise --trials, narrow --space, "
+                f"The grid has {whole} settings, more than {trials} trials; allow more, search fewer values, "
                 "or search at random."
             )
         order = np.arange(whole)

@@ -148,7 +148,7 @@ class Study:
     def check(self) -> None:
         """Refuse what cannot be run before anything is trained."""
         if not self.methods or not self.models:
-            raise SettingError("No methods were given; for example --methods normal,deca,deca-p.")
+            raise SettingError("No methods were given; for example methods=['normal', 'deca', 'deca-p'].")
         for model, method in self.rows():
             self.task.check_settings(self.settings_of(model, method, 0))
         for name in self.settings:
@@ -281,8 +281,14 @@ class Study:
 
     def identity(self, cell: Cell) -> str:
         """Changes when the settings or the input files do."""
-        settings = self.settings_of(*cell)
-        words = [json.dumps(settings, sort_keys=True, default=str), cell.method]
+        return self._identity(self.settings_of(*cell), [cell.method])
+
+    def identity_of_all(self) -> str:
+        """The same, of whatever rows and seeds."""
+        return self._identity(self.settings, [])
+
+    def _identity(self, settings: Mapping[str, Any], more: list[str]) -> str:
+        words = [json.dumps(dict(settings), sort_keys=True, default=str), *more]
         words += [json.dumps(self.protocol, sort_keys=True, default=str)]
         words += [*self.task.identity_words(list(self.measurements)), *self.rules]
         for source in self.task.inputs():
@@ -356,9 +362,7 @@ class _CellTraining:
 
 def refuse_varied(name: str) -> None:
     if name in VARIED:
-        raise SettingError(
-            f"'{name}' cannot be set for all rows and seeds alike; say it with --{name} or --{name}s."
-        )
+        raise SettingError(f"'{name}' cannot be set for all rows and seeds alike; say it with {name}= or {name}s=.")
 
 
 def kept_metric(phases: dict[str, dict[str, Any]], metric: str) -> dict[str, float]:

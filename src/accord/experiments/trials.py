@@ -24,6 +24,7 @@ from typing import Any
 
 from accord.errors import DataError, SettingError, first_line
 from accord.experiments.spaces import plan
+from accord.extras import missing, needed
 from accord.methods import Space
 from accord.training import derive
 
@@ -50,17 +51,26 @@ class Trials:
     """Asks for trials, keeps them alive and reports their results."""
 
     def __init__(
-        self, storage: str, name: str, space: Space, sampler: str, trials: int, seed: int, identity: str
+        self,
+        storage: str,
+        name: str,
+        space: Space,
+        sampler: str,
+        trials: int,
+        seed: int,
+        identity: str,
+        default_first: bool = False,
     ) -> None:
-        import optuna
-
+        """With ``default_first`` one trial more comes before all others: of no settings, the default ones."""
+        optuna = needed("optuna", "A search for settings")
         if sampler not in SAMPLERS:
             raise SettingError(f"Unknown sampler '{sampler}': choose from {', '.join(SAMPLERS)}.")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)  # heartbeats
         self.optuna, self.space, self.seed = optuna, space, seed
-        self.plan = None if sampler == "tpe" else plan(space, sampler, trials, seed)
-        self.count = trials if self.plan is None else len(self.plan)
+        self.default_first = default_first
+        self.plan = None if sampler == "tpe" else [*[{}] * default_first, *plan(space, sampler, trials, seed)]
+        self.count = trials + default_first if self.plan is None else len(self.plan)
         self.process = _name_process(os.getpid())
         self._own, self._seen = set[int](), set[int]()
         """Trials this process is working on, and those it has seen running."""
@@ -70,7 +80,7 @@ class Trials:
             self.study.set_user_attr("identity", identity)
         elif known != identity:
             raise SettingError(
-                "This search was begun with other data, settings, space or seeds; choose another --out."
+                "This search was begun with other data, settings, space or seeds; choose another folder for it."
             )
 
     def _open(self, storage: str, name: str) -> Any:
@@ -84,6 +94,9 @@ class Trials:
                 return self.optuna.create_study(
                     storage=self._storage, study_name=name, direction="maximize", load_if_exists=True
                 )
+            except ImportError as error:  # the driver of the database
+                driver = getattr(error.__cause__ or error, "name", None) or "its driver"
+                raise missing(driver, f"The storage '{_without_password(storage)}'") from error
             except Exception as error:  # a driver may raise anything
                 if tries_left:  # perhaps another process is making the tables at this moment
                     time.sleep(0.5)
@@ -124,7 +137,8 @@ class Trials:
         first = min((t._trial_id for t in self._taken() if t.user_attrs[INDEX] == index), default=None)
         if first == trial_id:
             with suppress(optuna.exceptions.UpdateFinishedTrialError):
-                return Asked(trial_id, index, settings if self.plan else self._suggest(trial_id, index))
+                drawn = self.plan is None and not (self.default_first and index == 0)
+                return Asked(trial_id, index, self._suggest(trial_id, index) if drawn else settings)
         self._finish(trial_id, "FAIL")  # an earlier one has it, or others have taken this process for dead
         return None
 

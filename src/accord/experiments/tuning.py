@@ -46,6 +46,8 @@ class Tuning:
     seed: int = 0
     storage: str | None = None
     """An address of a database; by default a file in the search's folder."""
+    default_first: bool = False
+    """Whether the default settings are tried first, besides the trials."""
 
     @property
     def row(self) -> tuple[str, str]:
@@ -59,7 +61,8 @@ class Tuning:
     def identity(self) -> str:
         """What must stay the same for a search to be resumed."""
         first = self.study.identity(Cell(*self.row, 0))
-        own = [self.seeds, self.sampler, self.seed]  # without the number of trials, which may grow
+        own: list[Any] = [self.seeds, self.sampler, self.seed]  # without the number of trials, which may grow
+        own += ["default first"] * self.default_first
         return json.dumps([first, own, self.whole_space()], default=str)
 
     def settings_of(self, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -113,6 +116,7 @@ def tune(
         tuning.trials,
         tuning.seed,
         tuning.identity(),
+        tuning.default_first,
     )
     together = max(1, tuning.study.validated_at_once() // tuning.seeds)
     with closing(trials), trials.heartbeats():
@@ -325,6 +329,7 @@ def _copy_findings(source: Path, target: Path) -> None:
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:
     """The trials as a table, and the winner's settings as JSON."""
     best = max(rows, key=lambda row: row["value"])  # of equals, the first of the plan
+    default = next((row["value"] for row in rows if tuning.default_first and row["trial"] == 0), None)
     model, method = tuning.row
     found = {
         "model": model,
@@ -333,7 +338,7 @@ def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dic
         "value": best["value"],
         "metric": tuning.study.validation_metric,
         "selection": "validation alone",
-        "trials": len(rows),
+        "trials": len(rows) - (default is not None),
         "planned": tuning.trials,
         "identity": tuning.identity(),
         "seeds": tuning.seeds,
@@ -341,9 +346,10 @@ def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dic
         "space": {name: list(values) for name, values in tuning.whole_space().items()},
         "fixed": {k: v for k, v in tuning.study.settings.items() if k not in best["settings"]},
         "rows": rows,
+        **({} if default is None else {"default": default}),
     }
     names = list(tuning.whole_space())
-    table = {"trial": [r["trial"] for r in rows], **{n: [r["settings"][n] for r in rows] for n in names}}
+    table = {"trial": [r["trial"] for r in rows], **{n: [r["settings"].get(n) for r in rows] for n in names}}
     table |= {"value": [r["value"] for r in rows], "seconds": [r["seconds"] for r in rows]}
     with whole_file(out / TRIALS) as draft:
         parquet.write_table(pa.table(table), draft)

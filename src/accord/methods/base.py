@@ -209,6 +209,8 @@ class Method:
     """The method whose training is its first phase, by which common settings can be searched."""
     validates_served: ClassVar[bool] = True
     """Whether noisy validation measures what is served, not single networks of it; tables say where it does not."""
+    takes_weights: ClassVar[bool] = False
+    """Whether examples may have weights: its loss of a run is `batch.mean` of all examples' losses."""
     uses_clean_labels: ClassVar[bool] = False
     """Whether it receives some clean labels; tables mark its rows."""
     needs_model: ClassVar[bool] = True

@@ -29,6 +29,7 @@ class DeCA(Method):
     defaults = {"c0": 10.0, "c1": 10.0}  # noqa: RUF012
     may_differ = frozenset({"c0", "c1", "c2", "alpha"})
     network_count = 4
+    takes_weights = True
 
     def phases(self, build: Build) -> list[Phase]:
         terms = terms_of(self)

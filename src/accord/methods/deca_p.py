@@ -38,6 +38,7 @@ class DeCAp(Method):
     defaults = {"c0": 1.0, "c1": 10.0}  # noqa: RUF012
     may_differ = frozenset({"c0", "c1", "c2", "alpha"})
     network_count = 4
+    takes_weights = True
     begins_as = "normal"
 
     @classmethod

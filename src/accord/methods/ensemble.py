@@ -38,6 +38,7 @@ class Ensemble(Method):
 
     name = "ensemble"
     network_count = 2
+    takes_weights = True
     validates_served = False  # noisy validation measures each network, never their mean
 
     def phases(self, build: Build) -> list[Phase]:

@@ -31,6 +31,7 @@ class ITLM(Method):
     name = "itlm"
     tasks = ("labels",)
     settings = ITLMSettings
+    takes_weights = True
     space = {"keep_share": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)}  # noqa: RUF012
 
     @classmethod

@@ -10,6 +10,7 @@ class Normal(Method):
 
     name = "normal"
     takes_solved = True
+    takes_weights = True
 
     def phases(self, build: Build) -> list[Phase]:
         return [normal_phase("training", "target", build("target"), self.objective)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from torch import Tensor
+if TYPE_CHECKING:  # what is made of numpy alone, such as the consensus, loads no torch
+    from torch import Tensor
 
-from accord.objectives import binary, multiclass
+    from accord.objectives import binary, multiclass
 
 
 class Objective(Protocol):
@@ -22,3 +23,11 @@ class Objective(Protocol):
 
 
 __all__ = ["Objective", "binary", "multiclass"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("binary", "multiclass"):
+        import importlib
+
+        return importlib.import_module(f"accord.objectives.{name}")
+    raise AttributeError(f"module 'accord.objectives' has no attribute {name!r}")

@@ -159,7 +159,7 @@ def _cross_validated(
     for k in np.unique(fold):
         held = fold == k
         weights = _best_weights(logs[~held], labels[~held], shrinkage, matrix)
-        pool = _softmax(np.einsum("nmc,m->nc", logs[held], weights))
+        pool = softmax(np.einsum("nmc,m->nc", logs[held], weights))
         held_out[held] = _likelihoods(pool if matrix is None else pool @ matrix, labels[held])
     return held_out
 
@@ -176,7 +176,7 @@ def _best_weights(
     seen = (np.eye(classes) if matrix is None else matrix).T[labels]
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        p = _softmax(np.einsum("nmc,m->nc", logs, weights))
+        p = softmax(np.einsum("nmc,m->nc", logs, weights))
         joint = p * seen + TINY / classes
         total = joint.sum(1, keepdims=True)
         apart = weights - weights.mean()
@@ -192,13 +192,17 @@ def pooled(predictions: np.ndarray, weights: np.ndarray) -> np.ndarray:
     pool = np.empty((predictions.shape[0], predictions.shape[2]))
     for rows in _blocks(len(pool)):
         logs = np.log(np.maximum(predictions[rows], LEAST))
-        pool[rows] = _softmax(np.einsum("nmc,m->nc", logs, weights))
+        pool[rows] = softmax(np.einsum("nmc,m->nc", logs, weights))
     return pool
 
 
 def votes(predictions: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How many members believe each given label, and the share of pairs of members that agree on a class."""
-    choices = predictions.argmax(2)
+    return votes_of(predictions.argmax(2), given)
+
+
+def votes_of(choices: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same, of the class that each member takes for the likeliest: (n, M)."""
     believers = (choices == given[:, None]).sum(1)
     members = choices.shape[1]
     if members < 2:
@@ -227,7 +231,7 @@ def fit_noise(pool: np.ndarray, given: np.ndarray, *, seed: int = 0) -> NoiseFit
             held_out[~part] = (
                 -np.inf
                 if matrix is None
-                else _likelihoods(_true_classes(near[~part], matrix, a, s) @ matrix, labels[~part])
+                else _likelihoods(true_classes(near[~part], matrix, a, s) @ matrix, labels[~part])
             )
         if len(rows) and _better(held_out, best, doubtful=strength < chosen[2] == IN_ADVANCE[-1]):
             best, chosen = held_out, (a, s, strength)
@@ -235,7 +239,7 @@ def fit_noise(pool: np.ndarray, given: np.ndarray, *, seed: int = 0) -> NoiseFit
     matrix = _noise_matrix(pool[rows], given[rows], *chosen)
     if matrix is None:  # which no draw but one of very few examples brings about
         chosen = (1.0, 0.0, IN_ADVANCE[-1])
-        matrix = _uniform_noise(pool.shape[1], 1 - 1 / (2 * pool.shape[1]))
+        matrix = uniform_noise(pool.shape[1], 1 - 1 / (2 * pool.shape[1]))
     return NoiseFit(matrix, *chosen, float(best.mean()) if len(best) else -np.inf)
 
 
@@ -261,7 +265,7 @@ def clean_probabilities(pool: np.ndarray, noise: NoiseFit) -> np.ndarray:
     """π: the probability of each true class, from the pool alone."""
     result = np.empty_like(pool)
     for rows in _blocks(len(pool)):
-        result[rows] = _true_classes(pool[rows], noise.matrix, noise.sharpness, noise.nearness)
+        result[rows] = true_classes(pool[rows], noise.matrix, noise.sharpness, noise.nearness)
     return result
 
 
@@ -275,15 +279,29 @@ def em_step(
 
 def _joint(probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     """How often each true class was written as each label, as far as the matrix says."""
+    order = np.argsort(given, kind="stable")
+    return _joint_sorted(probabilities[order], *_runs(given[order]), matrix)
+
+
+def _runs(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The labels that occur in sorted ones, and where each begins and the last one ends."""
+    found, first = np.unique(labels, return_index=True)
+    return found, np.append(first, len(labels))
+
+
+def _joint_sorted(
+    probabilities: np.ndarray, labels: np.ndarray, first: np.ndarray, matrix: np.ndarray
+) -> np.ndarray:
+    """The same of examples that are sorted by their label: two products for each label."""
     joint = np.zeros_like(matrix)
-    for rows in _blocks(len(given)):
-        posterior = soft_targets(probabilities[rows], given[rows], matrix)
-        for label in range(len(matrix)):
-            joint[:, label] += posterior[given[rows] == label].sum(0)
+    seen = np.maximum(matrix, LEAST)
+    for label, start, stop in zip(labels, first[:-1], first[1:], strict=True):
+        own = probabilities[start:stop]
+        joint[:, label] = seen[:, label] * ((1 / (own @ seen[:, label] + TINY)) @ own)
     return joint
 
 
-def _uniform_noise(classes: int, right: float) -> np.ndarray:
+def uniform_noise(classes: int, right: float) -> np.ndarray:
     return right * np.eye(classes) + (1 - right) / (classes - 1) * (1 - np.eye(classes))
 
 
@@ -293,20 +311,25 @@ def _noise_matrix(pool: np.ndarray, given: np.ndarray, a: float, s: float, stren
     sums = np.eye(classes) + 1e-3
     np.add.at(sums, pool.argmax(1), pool)  # what the pool says of the examples that it takes for each class
     matrix = sums / sums.sum(1, keepdims=True)
-    probabilities = _true_classes(pool, matrix, a, s)
+    order = np.argsort(given, kind="stable")
+    pool, runs = pool[order], _runs(given[order])
+    logs = np.log(pool + 1e-6)
+    probabilities = true_classes(pool, matrix, a, s, logs)
     for step in range(ROUNDS):
-        if s and step % 2 == 0:
-            probabilities = _true_classes(pool, matrix, a, s)
-        joint = _joint(probabilities, given, matrix)
+        if s and step and step % 2 == 0:
+            probabilities = true_classes(pool, matrix, a, s, logs)
+        joint = _joint_sorted(probabilities, *runs, matrix)
         right = (np.trace(joint) + 1) / (joint.sum() + 1 + 1 / classes)
-        joint += strength * _uniform_noise(classes, right)
+        joint += strength * uniform_noise(classes, right)
         matrix = joint / joint.sum(1, keepdims=True)
     return matrix if (matrix.argmax(1) == np.arange(len(matrix))).all() else None
 
 
-def _true_classes(pool: np.ndarray, matrix: np.ndarray, a: float, s: float) -> np.ndarray:
-    scores = a * np.log(pool + 1e-6)
-    return _softmax(scores + s * (pool @ np.log(matrix + LEAST).T) if s else scores)
+def true_classes(
+    pool: np.ndarray, matrix: np.ndarray, a: float, s: float, logs: np.ndarray | None = None
+) -> np.ndarray:
+    scores = a * (np.log(pool + 1e-6) if logs is None else logs)
+    return softmax(scores + s * (pool @ np.log(matrix + LEAST).T) if s else scores)
 
 
 # -- targets -----------------------------------------------------------------------------------------------
@@ -333,7 +356,8 @@ def usual_trust(probabilities: np.ndarray, given: np.ndarray, matrix: np.ndarray
 # -- small tools -------------------------------------------------------------------------------------------
 
 
-def _softmax(scores: np.ndarray) -> np.ndarray:
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Of each row."""
     p = np.exp(scores - scores.max(1, keepdims=True))
     p /= p.sum(1, keepdims=True)
     return p

@@ -35,3 +35,21 @@ def votes(members: Sequence[Row], label: int) -> tuple[int, float]:
     pairs = [(m, k) for m in range(len(choices)) for k in range(m)]
     same = sum(choices[m] == choices[k] for m, k in pairs)
     return sum(choice == label for choice in choices), same / len(pairs) if pairs else 1.0
+
+
+def bounded_loss(members: Sequence[Sequence[Row]], labels: Sequence[int], weights: Row, q: float) -> float:
+    """The mean of (1 − ρ^q) / q of the given labels' chances in the pool."""
+    chances = [pooled(p, weights, 1e-4)[label] for p, label in zip(members, labels, strict=True)]
+    return sum((1 - chance**q) / q for chance in chances) / len(chances)
+
+
+def quality(targets: Row, label: int) -> float:
+    """The chance of the given label against the likeliest other class."""
+    other = max(value for c, value in enumerate(targets) if c != label)
+    return targets[label] / (targets[label] + other)
+
+
+def annotated(prior: Row, labels: Sequence[tuple[int, int]], matrices: Sequence[Sequence[Row]]) -> list[float]:
+    """q(y) ∝ π(y) · ∏ T_a[y, j] over an example's labels: pairs of annotator a and class j."""
+    joint = [prior[y] * math.prod(matrices[a][y][j] for a, j in labels) for y in range(len(prior))]
+    return [value / sum(joint) for value in joint]

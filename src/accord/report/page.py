@@ -28,7 +28,7 @@ FOUND = "as the council's members found it in labels that they never saw."
 
 def write_run_report(rec: Recommender, path: Path) -> None:
     """The page of one run."""
-    issues = rec.find_label_issues()
+    issues = rec.issues_table()
     _write(
         path,
         "run.html",
@@ -74,7 +74,7 @@ def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str,
 
 def write_classifier_report(clf: Classifier, path: Path) -> None:
     """The page of a classifier's run."""
-    issues = clf.find_label_issues()
+    issues = clf.issues_table()
     names = [str(name) for name in clf.classes_]
     learned = "noise" in clf.networks_
     council = _council_rows(clf.notes_.get("council"), clf.metric)
@@ -172,6 +172,8 @@ def _constant_maps(found: dict[str, Any]) -> list[plots.Drawing]:
         rows, columns = (sorted(found["space"][name]) for name in (down, across))
         best = np.full((len(rows), len(columns)), np.nan)
         for row in found["rows"]:
+            if not {down, across} <= set(row["settings"]):
+                continue  # the default ones
             at = rows.index(row["settings"][down]), columns.index(row["settings"][across])
             best[at] = np.fmax(best[at], row["value"])
         names = [f"{v:g}" for v in rows], [f"{v:g}" for v in columns]

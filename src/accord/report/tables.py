@@ -9,6 +9,8 @@ from typing import Any
 from accord.evaluation.significance import OVER_SEEDS
 
 SIGNIFICANT = 0.05
+SMALLEST = 0.001
+"""Smaller p-values are said to be smaller, and not how small."""
 SEEDS_MARK = "‡"
 """Marks a p-value and an interval that users or examples are not counted in."""
 
@@ -49,10 +51,11 @@ def comparison_rows(summary: dict[str, Any], bold: tuple[str, str] = ("", "")) -
         cells = []
         for name in names:
             value = row["metrics"].get(name)
-            text = "" if value is None else f"{value['mean']:.4f}±{value['std']:.4f}"
+            spread = row.get("seeds", summary.get("seeds", 2)) > 1
+            text = "" if value is None else f"{value['mean']:.4f}" + (f"±{value['std']:.4f}" if spread else "")
             cells.append(f"{bold[0]}{text}{bold[1]}" if (k, name) in best else text)
         if metric:
-            cells += [shown_gain(row), shown_p(row)]
+            cells += [shown_gain(row), shown_p(row, directed=True)]
         rows.append([label, *cells, f"{row['seconds']:.1f}" if row.get("seeds", 1) else "not run"])
     return rows
 
@@ -69,12 +72,24 @@ def shown_gain(row: dict[str, Any]) -> str:
     return f"{found['difference']:+.4f} [{found['low']:+.4f}, {found['high']:+.4f}]"
 
 
-def shown_p(row: dict[str, Any], star: str = "") -> str:
-    """A row's p-value against normal; ``star`` marks those beyond chance."""
-    p = row.get("against_normal", {}).get("p_holm")
+def shown_p(row: dict[str, Any], star: str = "", directed: bool = False) -> str:
+    """A row's p-value against normal; ``star`` marks those beyond chance.
+
+    With ``directed`` it says whether the row is ahead of normal or behind it.
+    """
+    found = row.get("against_normal", {})
+    p = found.get("p_holm")
     if p is None:
         return ""
-    return f"{p:.3f}{star if p < SIGNIFICANT else ''}{f' {SEEDS_MARK}' if is_over_seeds(row) else ''}"
+    words = "<0.001" if p < SMALLEST else f"{p:.3f}"
+    if directed and found.get("difference"):
+        words += " ahead" if found["difference"] > 0 else " behind"
+    return f"{words}{star if p < SIGNIFICANT else ''}{f' {SEEDS_MARK}' if is_over_seeds(row) else ''}"
+
+
+def words_of_seeds(summary: dict[str, Any]) -> str:
+    """Over how many seeds a table is, and what its cells hold."""
+    return "1 seed" if summary["seeds"] == 1 else f"{summary['seeds']} seeds, mean ± std"
 
 
 def what_intervals_mean(summary: dict[str, Any]) -> str:

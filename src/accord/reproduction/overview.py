@@ -56,7 +56,7 @@ def write_overview(folder: Path) -> Path:
     found = {name: read_json(folder / name / OUTCOME) for name in STUDIES if (folder / name / OUTCOME).is_file()}
     if not found:
         raise DataError(
-            f"There is no study in '{folder}': run accord reproduce NAME --out {folder / 'NAME'} first, "
+            f"There is no study in '{folder}': reproduce one into '{folder / 'NAME'}' first, "
             "or name the folder that holds them."
         )
     lines = ["# All studies", "", f"`accord reproduce --show --out {folder.resolve().name}`", "", *_state(found)]

@@ -177,6 +177,6 @@ class Declared:
         if trials is None:
             return self
         if trials < 1:
-            raise SettingError(f"{trials} trials make no search; give --trials 1 or more.")
+            raise SettingError(f"{trials} trials make no search; give trials=1 or more.")
         changed = tuple(replace(part, trials=trials if part.trials else 0) for part in self.parts)
         return replace(self, parts=changed)

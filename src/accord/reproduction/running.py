@@ -58,7 +58,7 @@ def reproduce(
     """
     called = callbacks or Callbacks()
     if seeds < 1:
-        raise SettingError(f"{seeds} seeds make no study; give --seeds 1 or more.")
+        raise SettingError(f"{seeds} seeds make no study; give seeds=1 or more.")
     resolve_device(device)
     names = [part.name for part in declared.parts]
     for name in only:

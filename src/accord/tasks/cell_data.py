@@ -16,7 +16,7 @@ from accord.errors import DataError
 from accord.estimators.measuring import as_bool
 from accord.training import stream
 
-NEEDS_TRUTH = "The oracle row needs to know which clicks are clean: give --truth with a column is_noise."
+NEEDS_TRUTH = "The oracle row needs to know which clicks are clean: give a truth with a column is_noise."
 
 
 @dataclass(frozen=True)

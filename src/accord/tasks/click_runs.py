@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+
+from accord.data.clicks import match_pairs
 from accord.errors import SettingError
 from accord.estimators.recommender import Recommender
-from accord.tasks.runs import Audit, Evaluation, Rows, SavedRun, detection_rows
+from accord.tasks.runs import Audit, Evaluation, Predictions, Rows, SavedRun, detection_rows
+
+USUAL_KS = (5, 20)
 
 
 class ClickRun(SavedRun):
@@ -29,7 +35,7 @@ class ClickRun(SavedRun):
     def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
         rec = self.estimator
         measured = None if truth is None else rec.evaluate_issues(truth, share)
-        issues = rec.find_label_issues(share)
+        issues = rec.issues_table(share)
         rule = f"quality below {rec.threshold_:.4f}" if share is None else f"the worst {share:.1%}"
         tables: list[Rows] = []
         if measured is not None:
@@ -39,14 +45,34 @@ class ClickRun(SavedRun):
             by_kind.append(["item popularity", *(f"{value:.3f}" for value in popularity.values())])
             tables = [detection_rows(measured), by_kind]
         flagged = int(issues["is_label_issue"].to_numpy().sum())
-        return Audit(issues, flagged, rule, lambda: rec.cleaned_log(share), tables)
+        return Audit(issues, flagged, rule, lambda: rec.cleaned_table(share), tables, measured)
+
+    def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
+        if probabilities:
+            raise SettingError("Pairs have scores and no classes; leave probabilities=True out.")
+        rec = self.estimator
+        pairs = match_pairs(data, rec.user_ids_, rec.item_ids_, rec.columns_)
+        raw = {"user": pairs.table[pairs.columns.user], "item": pairs.table[pairs.columns.item]}
+        known, unknown = pairs.known, []
+        if not known.all():
+            if not skip_unknown:
+                rec.user_ids_.require(raw["user"])
+                rec.item_ids_.require(raw["item"])
+            of_both = [*rec.user_ids_.unknown(raw["user"]), *rec.item_ids_.unknown(raw["item"])]
+            unknown = list(dict.fromkeys(of_both))
+        kept = {name: column.filter(pa.array(known)) for name, column in raw.items()}
+        scores = rec.predict(kept["user"], kept["item"])
+        return Predictions(pa.table({**kept, "score": scores}), int((~known).sum()), unknown)
 
     def evaluate(self, truth: Path | None, ks: Sequence[int], images: Path | None) -> Evaluation:
+        against: Any = truth
         if truth is None:
-            raise SettingError("Say which clean pairs to rank against: --truth FILE.")
+            benchmark = self._benchmark()
+            against, ks = benchmark.test, ks or benchmark.ks
+        ks = ks or USUAL_KS
         if min(ks) < 1:
             raise SettingError(f"k is {min(ks)}; lists have at least one item.")
-        measured = self.estimator.evaluate(truth, k=ks)
+        measured = self.estimator.evaluate(against, k=ks)
         metrics = list(dict.fromkeys(name.split("@")[0] for name in measured if "@" in name))
         rows = [["metric", *(f"@{k}" for k in ks)]]
         rows += [[metric, *(f"{measured[f'{metric}@{k}']:.4f}" for k in ks)] for metric in metrics]
@@ -59,6 +85,16 @@ class ClickRun(SavedRun):
             remarks.append(f"{measured['seen_pairs']} {words}")
         title = f"{measured['users']} users, {measured['pairs']} clean pairs, full ranking"
         return Evaluation(measured, rows, title, remarks)
+
+    def _benchmark(self) -> Any:
+        """The data set of the catalogue that it was trained on, which has a clean test of its own."""
+        from accord.data.datasets.benchmarks import load_benchmark
+        from accord.data.datasets.catalogue import DATA_SETS
+
+        name = self.estimator.notes_.get("catalogue")
+        if name not in DATA_SETS:
+            raise SettingError("Say which clean pairs to rank against: truth=FILE.")
+        return load_benchmark(DATA_SETS[name], "fair")
 
     def write_report(self, path: Path) -> None:
         from accord.report import write_run_report

@@ -26,7 +26,7 @@ class FitJob:
     first: str
     """What is done before the first epoch, in words."""
     notes: dict[str, Any] | None = None
-    """What is stored with a run of labels besides its settings."""
+    """What is stored with a run besides its settings."""
     also: Callable[[Path], None] = lambda draft: None
     """Writes further files into the run folder."""
     remarks: list[str] = field(default_factory=list)
@@ -35,8 +35,7 @@ class FitJob:
         self.estimator.fit(**self.source, callback=callback, checkpoint=checkpoint)
         if self.notes is not None:
             remarks = [*self.notes.get("remarks", []), *self.estimator.notes_.get("remarks", [])]
-            more = {"examples": len(self.estimator.labels_), **({"remarks": remarks} if remarks else {})}
-            self.estimator.notes_ |= {**self.notes, **more}
+            self.estimator.notes_ |= self.notes | ({"remarks": remarks} if remarks else {})
         return self.estimator
 
 
@@ -62,14 +61,14 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
     uses_clean = settings.method_class.uses_clean_labels
     if clean is not None and not uses_clean:
         using = ", ".join(name for name in METHODS if METHODS.find(name).uses_clean_labels)
-        raise SettingError(f"--clean is for {using}; method '{settings.method}' uses none.")
+        raise SettingError(f"clean= is for {using}; method '{settings.method}' uses none.")
     if noise and given.truth is not None:
         raise SettingError(OWN_NOISE)
     examples, true, rows = given.examples, given.truth, None
     trusted = None if clean is None else further(given, clean, as_table=True)
     if uses_clean and clean is None:
         if not noise and true is None:
-            raise SettingError("This method learns from some clean examples: give them with --clean FILE.")
+            raise SettingError("This method learns from some clean examples: give them with clean=FILE.")
         examples, trusted, rows, true = set_apart(examples, settings.seed, true)
     labels, noisy = examples.labels, None
     true = labels if true is None else true
@@ -89,7 +88,7 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
 
     X = examples.inputs if examples.table is None else examples.table
     source = {"X": X, "y": labels, "clean": trusted, "names": examples.names}
-    notes = examples.notes | {"noise": None if noisy is None else noisy.notes()}
+    notes = examples.notes | {"noise": None if noisy is None else noisy.notes(), "examples": len(labels)}
     job = FitJob(Classifier(**values), source, "taking the examples in", notes, write_truth)
     if rows is not None and trusted is not None:
         words = f"examples were kept apart as clean; {TRUTH} says in 'row' which ones the others are"

@@ -13,8 +13,8 @@ from accord.data.column_values import numbers, plain
 from accord.data.reading import begun, read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.measuring import as_bool
-from accord.tasks.label_sources import in_the_order_of
-from accord.tasks.runs import Audit, Evaluation, SavedRun, detection_rows
+from accord.tasks.label_sources import in_the_order_of, new_examples
+from accord.tasks.runs import Audit, Evaluation, Predictions, SavedRun, detection_rows
 
 
 class LabelRun(SavedRun):
@@ -37,7 +37,7 @@ class LabelRun(SavedRun):
 
     def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
         clf = self.estimator
-        issues = clf.find_label_issues(share)
+        issues = clf.issues_table(share)
         measured = None if truth is None else clf.evaluate_issues(self._known_noise(truth), share)
         flagged = np.asarray(issues["is_label_issue"])
         rule = "the model sees another class" if share is None else f"the worst {share:.1%}"
@@ -57,7 +57,19 @@ class LabelRun(SavedRun):
         def relabelled(how: Any) -> pa.Table:
             return clf.relabelled_table(data, how, share)
 
-        return Audit(issues, int(flagged.sum()), rule, cleaned, tables, marked, relabelled)
+        return Audit(issues, int(flagged.sum()), rule, cleaned, tables, measured, marked, relabelled)
+
+    def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
+        clf = self.estimator
+        examples, names = new_examples(data, clf.notes_, clf.shape_)
+        if isinstance(examples, pa.Table) and clf.columns_ is None:
+            examples = _numbers_of(examples)
+        each = clf.predict_proba(examples)
+        at = each.argmax(1)
+        by_class = dict(zip((f"p_{label}" for label in clf.classes_), each.T, strict=True)) if probabilities else {}
+        named = {"index": np.arange(len(at))} if names is None else {"file": names}
+        table = {**named, "predicted_label": clf.classes_[at], "probability": each[np.arange(len(at)), at]}
+        return Predictions(pa.table(table | by_class))
 
     def _known_noise(self, truth: Path) -> np.ndarray:
         """True for each example whose label a file of the truth says is wrong: by is_noise, or by true_label."""
@@ -106,9 +118,7 @@ class LabelRun(SavedRun):
         notes = self.estimator.notes_
         if truth is None and images is None:
             if notes.get("source") != "catalogue":
-                raise SettingError(
-                    "Say which clean examples to test by: --truth FILE (and --images DIR for images)."
-                )
+                raise SettingError("Say which clean examples to test by: truth=FILE (and images=DIR for images).")
             if notes.get("data") not in IMAGE_SETS:
                 raise DataError(f"The run names a data set '{notes.get('data')}' that is not in the catalogue.")
             data = IMAGE_SETS[notes["data"]].load()
@@ -119,7 +129,7 @@ class LabelRun(SavedRun):
             examples = read_image_folder(images, truth, label=label, **like)
         elif notes.get("source") in ("folder", "catalogue"):
             raise SettingError(
-                "The run was trained on images: say with --images DIR where those that --truth labels are."
+                "The run was trained on images: say with images=DIR where those that truth= labels are."
             )
         else:
             assert truth is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data.datasets.image_sets import IMAGE_SETS
-from accord.data.labelled_files import Labelled, read_image_folder, read_labelled_table
+from accord.data.labelled_files import (
+    Labelled,
+    read_array,
+    read_columns,
+    read_image_folder,
+    read_images,
+    read_labelled_table,
+)
 from accord.data.splits import clean_apart
 from accord.data.table_columns import TableColumns
 from accord.errors import DataError, SettingError
@@ -69,7 +76,7 @@ def read_examples(source: LabelSource) -> LabelExamples:
             source.data, source.labels, label=source.label, tick=source.tick, size=source.size
         )
     elif source.labels is not None:
-        raise SettingError(f"--labels is for a folder of images, but '{name}' is none; use --label COLUMN.")
+        raise SettingError(f"labels= is for a folder of images, but '{name}' is none; use label=COLUMN.")
     else:
         examples = read_labelled_table(source.data, source.label, tuple(source.ignore))
     return LabelExamples(source, replace(examples, notes={"data": name, **examples.notes}))
@@ -122,3 +129,19 @@ def set_apart(
     clean = examples.labels if truth is None else truth
     inputs = examples.inputs[apart] if examples.table is None else examples.table.take(pa.array(apart))
     return kept, (inputs, clean[apart]), rest, None if truth is None else truth[rest]
+
+
+def new_examples(data: Path, notes: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Examples to label, like those of a run, and the names of their files: a table with its columns, a folder of
+    images, an array, or the test examples of a data set of the catalogue."""
+    if str(data) in IMAGE_SETS and not data.exists():
+        return IMAGE_SETS[str(data)].load().test_inputs, None
+    if data.suffix.lower() == ".npy":
+        return read_array(data), None
+    if data.is_dir():
+        return read_images(data, like=shape if len(shape) == 3 else None, depth=notes.get("depth"))
+    if "columns" not in notes:
+        raise SettingError(
+            f"'{data}' is a file; the run was trained on images, so give a folder of images or a .npy."
+        )
+    return read_columns(data, notes["columns"]), None

@@ -26,7 +26,7 @@ CLEANLAB = "cleanlab"
 """A row in which cleanlab finds the noise, by out-of-sample probabilities of networks that are trained normally."""
 GIVEN = "given"
 """The kind of noise that was in the labels from the start."""
-OWN_NOISE = "This data set has wrong labels of its own, and says which; leave the noise to be added (--noise) out."
+OWN_NOISE = "This data set has wrong labels of its own, and says which; leave the noise to be added (noise=) out."
 FOLDS = 5
 FOUND = "noise auc"
 """The metric of how well the noise was found."""
@@ -66,7 +66,9 @@ class LabelTask(Task):
         if self.noise and self.truth is not None:
             raise DataError(OWN_NOISE)
         if needy and not self.knows_noise:
-            raise DataError(f"The {needy[0]} row needs to know clean labels: give --noise, which adds known noise.")
+            raise DataError(
+                f"The {needy[0]} row needs to know clean labels: give noise=0.2, say, which adds known noise."
+            )
 
     @cached_property
     def _classes(self) -> tuple[np.ndarray, np.ndarray]:

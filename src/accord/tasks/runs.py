@@ -38,6 +38,8 @@ class Audit:
     """Gives the table of what is not flagged."""
     measured: list[Rows] = field(default_factory=list)
     """How well known noise was found."""
+    against_truth: dict[str, Any] | None = None
+    """The same, as numbers by name."""
     marked: Any = None
     """Gives every row of what was fitted on with columns that say what was found; where that can be had."""
     relabelled: Any = None
@@ -52,6 +54,17 @@ class Evaluation:
     table: Rows
     title: str
     remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What a run says of new data."""
+
+    table: pa.Table
+    skipped: int = 0
+    """Rows that were left out, as their ids are not known."""
+    unknown: list[str] = field(default_factory=list)
+    """These ids, each once."""
 
 
 class SavedRun(ABC):
@@ -73,6 +86,10 @@ class SavedRun(ABC):
 
     @abstractmethod
     def evaluate(self, truth: Path | None, ks: Sequence[int], images: Path | None) -> Evaluation: ...
+
+    @abstractmethod
+    def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
+        """Scores of pairs, or labels of examples."""
 
     @abstractmethod
     def write_report(self, path: Path) -> None: ...

@@ -14,7 +14,9 @@ def resolve_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name.startswith("cuda") and not torch.cuda.is_available():
-        raise SettingError("Device 'cuda' was asked for, but torch sees no GPU here; use --device cpu or auto.")
+        raise SettingError(
+            "Device 'cuda' was asked for, but torch sees no GPU here; use device=cpu or device=auto."
+        )
     try:
         device = torch.device(name)
     except RuntimeError:

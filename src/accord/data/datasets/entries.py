@@ -100,7 +100,7 @@ class Entry:
         root = root or data_root()
         for entry in self.needs:
             entry.require(root)
-        get = f"run `accord data get {self.name} --to DIR` and set {FOLDER_VARIABLE}=DIR"
+        get = f"get it with the command `accord data get {self.name}` and set {FOLDER_VARIABLE} to its folder"
         if root is None:
             raise MissingDataError(f"Data set '{self.name}' is not at hand: {get}.")
         if missing := self.missing(root):

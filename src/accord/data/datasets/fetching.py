@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from accord.data.datasets.entries import DataFile, Entry, Package, by_origin, origins
 from accord.errors import DataError, MissingDataError, SettingError, first_line
+from accord.extras import needed
 
 WAYS = ("auto", "origin", "package")
 BLOCK = 1 << 16
@@ -43,8 +44,8 @@ def fetch(entry: Entry, root: Path, way: str = "auto", tick: Tick = lambda done,
         raise SettingError(f"Unknown way '{way}': choose from {', '.join(WAYS)}.")
     if not entry.files:
         return "the library that carries it"
-    for needed in entry.needs:
-        fetch(needed, root, way, tick)
+    for other in entry.needs:
+        fetch(other, root, way, tick)
     if entry.at_hand(root):
         entry.verify(root)
         return "the folder, where it was already"
@@ -140,7 +141,7 @@ class _Progress:
 
 def _download(address: str, checksum: str | None, draft: Path, tick: Tick) -> Path:
     """The bytes at an address: all of them, and the expected ones; a broken connection is tried again."""
-    import pooch
+    pooch = needed("pooch", "Fetching a data set")
     import requests
 
     def http(url: str, output: str, store: Any) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from accord.errors import DataError
+from accord.extras import needed
 
 LARGEST = 1 << 28
 """Bytes that an IDX file may hold; the largest of the benchmark sets has 47 million."""
@@ -61,8 +62,7 @@ def read_png_sheets(paths: list[Path], size: int, labels: Path) -> tuple[np.ndar
 
 
 def _sheet(path: Path, size: int) -> np.ndarray:
-    from PIL import Image
-
+    Image = needed("PIL.Image", "Reading images")
     try:
         with Image.open(path, formats=("PNG",)) as image:
             return np.asarray(image.convert("RGB")).reshape(-1, size, size, 3)

@@ -40,7 +40,7 @@ def bar_panel(
             continue
         mean, std = known[name]
         ends = sorted((at(0.0), at(mean)))
-        drawing.rect(ends[0], y, ends[1] - ends[0], THICK, f"area {fill(colours[name])}", f"{mean:.4f} ± {std:.4f}")
+        drawing.rect(ends[0], y, ends[1] - ends[0], THICK, f"area {fill(colours[name])}", told(mean, std))
         if std:
             _error(drawing, (at(mean - std), y + THICK / 2), (at(mean + std), y + THICK / 2))
         drawing.text(max(at(0.0), at(mean + std)) + 6, y + 14.5, f"{mean:.4f}", "soft")
@@ -80,7 +80,7 @@ def grouped_bars(
     for k, bar, mean, std in known:
         x = k + (names.index(bar) - (len(names) - 1) / 2) * thick
         (left, one), (right, other) = frame.at(x - thick * 0.46, 0.0), frame.at(x + thick * 0.46, mean)
-        tip = f"{of[k]}, {bar}: {mean:.4f} ± {std:.4f}"
+        tip = f"{of[k]}, {bar}: {told(mean, std)}"
         frame.drawing.rect(left, min(one, other), right - left, abs(one - other), f"area {fill(colours[bar])}", tip)
         if std:
             middle = (left + right) / 2
@@ -95,3 +95,8 @@ def _error(drawing: Drawing, one: tuple[float, float], other: tuple[float, float
     """A line with a halo, so that it shows on a dark bar too."""
     drawing.line(*one, *other, "halo")
     drawing.line(*one, *other, "ink")
+
+
+def told(mean: float, std: float) -> str:
+    """A bar in words; where nothing is known of its deviation, without one."""
+    return f"{mean:.4f} ± {std:.4f}" if std else f"{mean:.4f}"
