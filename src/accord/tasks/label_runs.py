@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from accord.data.column_values import numbers, plain
+from accord.data.frames import table_of_array
 from accord.data.reading import begun, read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.measuring import as_bool
@@ -64,6 +65,8 @@ class LabelRun(SavedRun):
         examples, names = new_examples(data, clf.notes_, clf.shape_)
         if isinstance(examples, pa.Table) and clf.columns_ is None:
             examples = _numbers_of(examples)
+        if isinstance(examples, np.ndarray) and clf.columns_ is not None:  # an array has no names of columns
+            examples = table_of_array(examples, clf.columns_.names)
         each = clf.predict_proba(examples)
         at = each.argmax(1)
         by_class = dict(zip((f"p_{label}" for label in clf.classes_), each.T, strict=True)) if probabilities else {}
