@@ -14,6 +14,7 @@ EXTRA_OF = {
     "PIL": "images",
     "pooch": "datasets",
     "psycopg": "databases",
+    "skops": "models",
 }
 """The extra of pyproject.toml that each library comes with, by the name it is imported by."""
 NAMES = {"PIL": "Pillow"}

@@ -43,8 +43,10 @@ def broken_at(*calls: int) -> Callable[[int, int], nn.Module]:
     built: list[int] = []
 
     def factory(n_users: int, n_items: int) -> nn.Module:
+        network = Own(n_users, n_items)
+        network.factor = torch.nan if len(built) in calls else 1.0
         built.append(len(built))
-        return Own(n_users, n_items, factor=torch.nan if built[-1] in calls else 1.0)
+        return network
 
     return factory
 
@@ -230,7 +232,11 @@ class Unnamed(Own):
         ({"members": ()}, SettingError, r"^Setting 'members'.*at least 1 item"),
         ({"members": ("gmff",)}, SettingError, r"^Unknown model 'gmff': did you mean 'gmf'\?$"),
         ({"members": [3]}, SettingError, r"^Member 1 of the council is of type int: give the name of a model, a"),
-        ({"members": ["ease", Own(2, 2)]}, SettingError, r"^Member 2 of the council is of type Own: give the name"),
+        (
+            {"members": ["ease", Own(2, 2)]},
+            SettingError,
+            r"^The rows of a Own that is handed over are ids, and the",
+        ),
         ({"members": [Classifier()]}, SettingError, r"^Member 1 of the council is of type Classifier: give"),
         ({"model": "ease"}, SettingError, "learns by gradients"),
         ({"folds": 101}, SettingError, r"^Setting 'folds'.*100"),

@@ -190,8 +190,8 @@ def test_a_model_of_ones_own(tmp_path: Path) -> None:
     assert np.array_equal(again.predict_proba(X), clf.predict_proba(X))
     with pytest.raises(DataError, match="model of your own"):
         Classifier.load(tmp_path / "own")
-    with pytest.raises(SettingError, match="its linear layers are body.0, last"):
-        Classifier(model=Own(5, 3)).fit(X, y)
+    with pytest.raises(SettingError, match="of 4 outputs.*its linear layers are body.0, last"):
+        Classifier(model=Own(5, 3)).fit(np.vstack([X, X[:5]]), np.append(y, [3] * 5))
     with pytest.raises(SettingError, match="did you mean 'body'"):
         Classifier(model=Own(5, 3), features="bodi").fit(X, y)
     with pytest.raises(SettingError, match="4 logits for 3 classes"):
@@ -343,7 +343,13 @@ def test_dropout_is_the_runs_own() -> None:
 
     def make(seed: int) -> Classifier:
         return Classifier(
-            model=Dropping(5, 3), features="body", method="normal", epochs=3, batch_size=32, seed=seed
+            model=Dropping(5, 3),
+            features="body",
+            pretrained="reset",
+            method="normal",
+            epochs=3,
+            batch_size=32,
+            seed=seed,
         )
 
     torch.manual_seed(1)

@@ -59,6 +59,11 @@ class Scaling:
         changes = (std > SAME * mean.abs()) & (std > torch.finfo(torch.float32).tiny)
         return Scaling(mean.float(), torch.where(changes, std, torch.ones_like(std)).float())
 
+    @staticmethod
+    def none(width: int) -> Scaling:
+        """Examples as they are."""
+        return Scaling(torch.zeros(width), torch.ones(width))
+
     def to(self, device: torch.device) -> Scaling:
         return Scaling(self.mean.to(device), self.std.to(device))
 
@@ -68,7 +73,7 @@ class LabelData:
     """Examples of one run: some rows of ``inputs``, which may be shared with other runs, and their given labels."""
 
     inputs: Tensor
-    """(N, columns), or images (N, height, width, channels)."""
+    """(N, columns), or images (N, height, width, channels). Tables of int64, such as token ids, stay so."""
     labels: Tensor
     """(N,) class numbers."""
     rows: Tensor
@@ -242,7 +247,7 @@ class LabelChunk:
         self.held = max(1, min(CHUNK_BATCHES, CHUNK_BYTES // bytes_each))
         """Batches there is room for."""
         size = self.held, runs, batch_size
-        self.inputs = torch.empty(*size, *shape, dtype=feed.precision, device=device)
+        self.inputs = torch.empty(*size, *shape, dtype=feed.input_type, device=device)
         self.labels = torch.empty(size, dtype=torch.int64, device=device)
         self.rows = torch.empty(size, dtype=torch.int64, device=device)
         classes = feed.target_classes
@@ -346,6 +351,7 @@ class LabelFeed:
     ) -> None:
         self.each, self.batch_size = list(each), min(batch_size, max(1, len(each[0])))
         self.inputs, self.precision = each[0].inputs, each[0].precision
+        self.input_type = torch.int64 if self.inputs.dtype == torch.int64 else self.precision
         wide = (len(each), 1, *[1] * (self.inputs.dim() - 2), -1)
         self._mean = torch.stack([data.scaling.mean for data in each]).view(wide)
         self._std = torch.stack([data.scaling.std for data in each]).view(wide)
@@ -402,6 +408,8 @@ class LabelFeed:
         else:
             taken = augmentation.take(self.inputs, places, draws)
         taken = taken.view(*rows.shape, *self.inputs.shape[1:])
+        if self.input_type == torch.int64:
+            return taken
         scaled = (taken.float() - self._mean) / self._std
         return scaled if draws is None or augmentation is None else augmentation.disturb(scaled, draws)
 
@@ -452,7 +460,7 @@ class LabelFeed:
         return self._plain(rows, labels)
 
     def _plain(self, rows: Tensor, labels: Tensor | None = None) -> LabelBatch:
-        inputs = as_network_input(self.prepared(rows).to(self.precision))
+        inputs = as_network_input(self.prepared(rows).to(self.input_type))
         return LabelBatch(inputs, self.labels_of(rows) if labels is None else labels, rows, self.precision)
 
     def frozen_table(self, network: nn.Module) -> Tensor | None:

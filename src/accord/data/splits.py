@@ -52,6 +52,13 @@ def stratified_mask(labels: np.ndarray, share: float, *, seed: int) -> np.ndarra
     return mask
 
 
+def stratified_folds(labels: np.ndarray, rows: np.ndarray, folds: int, *, seed: int) -> list[np.ndarray]:
+    """Rows cut at random into parts in which every class has its share."""
+    order = np.random.default_rng([seed, 0xF01D]).permutation(rows)
+    order = order[np.argsort(labels[order], kind="stable")]
+    return [np.sort(order[k::folds]) for k in range(folds)]
+
+
 CLEAN_EXAMPLES = 1000
 """Examples with clean labels for the methods that learn from some."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -9,7 +10,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 import pyarrow as pa
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
@@ -22,29 +23,46 @@ from accord.data.splits import stratified_mask
 from accord.data.table_columns import TableColumns
 from accord.data.tables_out import kind_of_table
 from accord.errors import DataError, SettingError
-from accord.estimators import classifier_folder, run_folder
+from accord.estimators import classifier_folder, run_folder, scikit_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
 from accord.estimators.examples import (
     NotTrainedError,
     as_classes,
     as_images,
     as_weights,
+    as_whole,
     count,
     is_table,
+    is_whole,
+    known_ids,
+    lowest_and_highest,
     on_device,
     refuse_other_than_pairs,
     refused,
     scaled_weights,
 )
+from accord.estimators.handed import same_weights, told_of
 from accord.estimators.inputs import Examples, Known, examples_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import ClassifierKeywords
 from accord.estimators.label_issues import judge as judge_labels
 from accord.estimators.limits import free_memory, require_memory
 from accord.estimators.measuring import as_bool
-from accord.estimators.naming import OWN, named_objects
+from accord.estimators.naming import OWN, is_estimator, named_objects
 from accord.estimators.networks import Networks, scaled_as
-from accord.estimators.settings import check_prior, refuse_unknown, settings_class
+from accord.estimators.scikit_models import (
+    SCIKIT,
+    Judges,
+    Lessons,
+    Said,
+    ScikitModel,
+    as_array,
+    checked_rows,
+    folds_of,
+    refuse_other,
+    taken,
+)
+from accord.estimators.settings import check_prior, refuse_unknown, settings_class, usual_method
 from accord.estimators.tables_back import TablesBack
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods import METHODS, chosen_method, is_method
@@ -77,10 +95,11 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         model: Any = "auto",
-        method: Any = "deca-p",
+        method: Any = None,
         features: Any = None,
         **given: Unpack[ClassifierKeywords],
     ) -> None:
+        """Without a ``method`` it is deca-p, or normal for a model without gradients, such as scikit-learn's."""
         # scikit-learn's way: keep what was given, check it when fit is called.
         settings: dict[str, Any] = {**given}
         if is_method(method):
@@ -105,11 +124,15 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
     @property
     def settings(self) -> Any:
         """The settings, checked."""
-        method, chosen = chosen_method(self.method, self.task)  # set_params may give any form
+        if isinstance(self.model, str) and self.model == SCIKIT:
+            raise SettingError(f"Model '{SCIKIT}' stands for an estimator of yours; give the estimator itself.")
+        given = usual_method(self.model, self.task) if self.method is None else self.method
+        method, chosen = chosen_method(given, self.task)  # set_params may give any form
         values = {name: getattr(self, name) for name in settings_class(self.task).model_fields}
         values |= {"method": method, **chosen}
         if not isinstance(self.model, str):
-            values["model"] = CUSTOM
+            refuse_other(self.model)
+            values["model"] = SCIKIT if is_estimator(self.model) else CUSTOM
         return self.check_settings(named_objects(values)[0])
 
     def objects(self) -> dict[str, Any]:
@@ -121,7 +144,12 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
         settings = super().check_settings(values)
-        check_model(settings.model, cls.task, "auto", CUSTOM)
+        check_model(settings.model, cls.task, "auto", CUSTOM, SCIKIT)
+        if settings.model == SCIKIT and not settings.method_class.takes_estimators:
+            raise SettingError(
+                f"Method '{settings.method}' learns by gradients, and a scikit-learn model has none: take "
+                "method='normal' or 'council', or a torch module as the model."
+            )
         check_prior(settings, cls.task)
         for name in ("auxiliary", "noise_model"):
             if getattr(settings, name) != OWN[name]:
@@ -183,13 +211,16 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         weights = as_weights(weights, len(self.labels_))
         lesson = source.get("lesson")
         held = source.get("divided", np.zeros(len(self.labels_), bool))
-        if settings.valid_share > 0 and lesson is None and "divided" not in source:
+        crossed = self._rows is not None and not method.convenes  # then every label is judged by a fold's model
+        if settings.valid_share > 0 and lesson is None and "divided" not in source and not crossed:
             held = stratified_mask(self.labels_, settings.valid_share, seed=settings.seed)
         self.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
         self._weights = scaled_weights(weights, ~held)
         values = self._on_device(source["X"], cache)
         rows = torch.from_numpy(np.flatnonzero(~held) if lesson is None else lesson.rows).to(device)
-        if lesson is None:
+        if not self._standardises():
+            self.scaling_ = Scaling.none(self.shape_[-1])
+        elif lesson is None:
             self.scaling_ = Scaling.of(values.index_select(0, rows)).to(torch.device("cpu"))
         else:
             self.scaling_ = lesson.scaling
@@ -198,28 +229,46 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         if values.dim() == 4 and settings.augment != "none":
             data.augmentation = Augmentation(flip=settings.augment == "crop-flip")
         self._whole = self._data(values, given, torch.arange(len(self.labels_), device=device))
-        build = self._networks(self._has_lone_steps(len(rows)))
         if lesson is not None:
             data = lesson.given_to(data)
-        read = method.settings_of(self.task).model_fields
-        build.check(
-            self._auxiliary() if "auxiliary" in read else None,
-            settings.noise_model if "noise_model" in read else "auto",
-        )
-        valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device)) if held.any() else None
+        run = Run(settings.training_options(self.model_, self._keeps_weights()), data, LabelFeed)
+        build = self._networks(self._has_lone_steps(len(rows)))
+        valid: Any = None
+        if self._rows is not None:
+            if weights is not None:
+                raise SettingError("A model of scikit-learn takes no sample_weight here; leave it out.")
+            build.lessons = Lessons(self._rows, self.labels_, self.classes_, run, settings.seed, not held.any())
+            seen = np.flatnonzero(held)
+            self.notes_ |= {"judged_by_folds": folds_of(len(rows))} if crossed and not len(seen) else {}
+            valid = Judges(self.labels_[seen], taken(self._rows, seen)) if len(seen) else Judges(self.labels_)
+        else:
+            self._check(build)
+            if held.any():
+                valid = self._data(values, given, torch.from_numpy(np.flatnonzero(held)).to(device))
         if self._weights is not None:
             data.weights = torch.from_numpy(self._weights).float().to(device)
             if valid is not None:
                 valid.weights = data.weights
         self._eval_set = self._other(eval_set, cache)
+        run.valid, run.eval_set = valid, self._eval_set
         return Prepared(
-            Run(settings.training_options(self.model_), data, LabelFeed, valid, self._eval_set),
+            run,
             build,
             self.model_,
             self._identity(source),
             self._shared_by_stack(data, valid, clean),
             self._other(clean, cache),
         )
+
+    def _check(self, build: Networks) -> None:
+        """Refuse networks that cannot serve, before anything is trained."""
+        settings = self.settings
+        read = settings.method_class.settings_of(self.task).model_fields
+        build.check(
+            self._auxiliary() if "auxiliary" in read else None,
+            settings.noise_model if "noise_model" in read else "auto",
+        )
+        self._tell_of_weights(build)
 
     def _take(self, source: Mapping[str, Any], cache: Cache) -> None:
         """Check the examples; learns the shape, the classes and the model's name."""
@@ -234,30 +283,46 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         self.notes_ |= given.notes
         if self.names_ is not None and self.names_.shape != (count(y),):
             raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
-        if given.is_table:
+        self._rows = None
+        rows = given.inputs if given.frame is None else given.frame
+        if is_table(rows) and is_estimator(self.model):
+            self._rows = checked_rows(self, rows, reset=True)
+            inputs = as_array(self._rows)
+            if len(inputs) != count(y) and not hasattr(X, "tocsr"):
+                raise DataError(f"There are {len(inputs)} examples and {count(y)} labels; give one for each.")
+        elif given.is_table and not (self._may_take_integers() and given.is_whole):
             inputs = self._take_columns(given, X, cache)
-        elif is_table(given.inputs):
+        elif is_table(rows):
+            whole = self._may_take_integers() and (given.is_whole if given.is_table else is_whole(rows))
             with refused(TABLE_ADVICE):
-                checked: Any = validate_data(self, given.inputs, y, dtype=np.float32)
+                checked: Any = validate_data(self, rows, y, dtype=np.int64 if whole else np.float32)
             inputs, y = checked
         else:
             inputs = cache.get(("images",), [X], lambda: as_images(given.inputs))
             self.n_features_in_ = int(np.prod(inputs.shape[1:]))
             if len(inputs) != count(y):
                 raise DataError(f"There are {len(inputs)} images and {count(y)} labels; give one for each.")
-        self._inputs = inputs
+            if is_estimator(self.model):
+                self._rows = inputs.reshape(len(inputs), -1)
         self.classes_, labels = as_classes(y)
         if len(self.classes_) < 2:
             found = "one class" if len(labels) else "no class"
             raise DataError(f"The labels hold {found}; a classifier needs at least two.")
         self.labels_ = labels.astype(np.int64)
-        self.shape_: tuple[int, ...] = tuple(inputs.shape[1:])
+        table = self._rows is not None and is_table(X)
+        self.shape_: tuple[int, ...] = (getattr(self, "n_features_in_", 1),) if table else tuple(inputs.shape[1:])
+        self.integers_ = False
+        if inputs.dtype == np.int64:
+            self.integers_ = self._networks().takes_integers(lowest_and_highest(inputs))
+        self._inputs = inputs.astype(np.float32) if inputs.dtype == np.int64 and not self.integers_ else inputs
         name = self.settings.model
         self.model_ = self._usual_model() if name == "auto" else name
 
     def _given(self, source: Mapping[str, Any], cache: Cache) -> Examples:
         """What was given to be fitted on, read once."""
         X, y = source["X"], source.get("y")
+        if is_estimator(self.model) and y is not None and not isinstance(y, str):
+            return Examples(X, y)  # its rows are taken as they are given
         return cache.get(("examples",), [X, y], lambda: examples_of(X, y))
 
     def _take_columns(self, given: Examples, X: Any, cache: Cache) -> np.ndarray:
@@ -291,12 +356,19 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
                 "The fitted prior was fitted on other classes than those of these labels; fit it on these, or "
                 "name its model to have it fitted here."
             )
+        if given.integers_ and not self.integers_:
+            raise SettingError(
+                "The prior takes whole numbers as they are, and the model takes them scaled; give both models that "
+                "do the same."
+            )
         return scaled_as(given._target, given.scaling_, self.scaling_, len(self.shape_))
 
     def _on_device(self, X: Any, cache: Cache) -> Tensor:
         """The inputs on the device; those that are one object are held once."""
 
         def make() -> Tensor:
+            if self._rows is not None and len(self.shape_) == 1:  # which stay as they are
+                return torch.zeros(len(self.labels_), 1, device=self._device)
             size = self._inputs.size * self._inputs.itemsize
             require_memory(size, self._device, "Holding these examples", "use fewer examples, or smaller images")
             return on_device(self._inputs, self._device)
@@ -336,14 +408,53 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
     def _auxiliary(self) -> str:
         name = self.settings.auxiliary
-        return self._usual_model() if name == "auto" else name
+        if name != "auto":
+            return name
+        return CUSTOM if self.integers_ else self._usual_model()
+
+    def _standardises(self) -> bool:
+        """Whether inputs are scaled to mean 0 and deviation 1."""
+        settings = self.settings
+        if self._rows is not None:
+            return False
+        if settings.standardise != "auto":
+            return settings.standardise
+        serves = settings.method_class.convenes and settings.serve == "council"  # then all members have names
+        return not ((self._keeps_weights() and not serves) or self.integers_)
+
+    def _keeps_weights(self) -> bool:
+        """Whether the model was handed over with weights that are kept."""
+        return isinstance(self.model, nn.Module) and self.settings.pretrained != "reset"
+
+    def _may_take_integers(self) -> bool:
+        return not isinstance(self.model, str) and self.settings.standardise is not True
+
+    def _tell_of_weights(self, build: Networks) -> None:
+        """Say what became of the weights of a module that was handed over."""
+        settings, method = self.settings, self.settings.method_class
+        if not isinstance(self.model, nn.Module):
+            return
+        if not method.takes_solved and not method.convenes:
+            build.refuse_frozen(settings.method)
+        self.notes_["weights"] = told_of(self.model, settings.pretrained)
+        other = self.objects().get(OWN["auxiliary"])
+        compares = settings.pretrained == "keep" and "auxiliary" in method.settings_of(self.task).model_fields
+        if compares and isinstance(other, nn.Module) and same_weights(self.model, other):
+            warnings.warn(
+                f"Method '{settings.method}' compares two networks, and both begin as the same one here, so that "
+                "their agreement says little: leave auxiliary= out, give another model, or reset a part of them "
+                "(pretrained='head' or 'reset').",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _networks(self, alone: bool = False) -> Networks:
         shape = self.shape_ if len(self.shape_) == 1 else (self.shape_[2], *self.shape_[:2])
         model = self.model_ if isinstance(self.model, str) else self.model
         settings = self.settings
         fused = settings.compile and settings.method_class.compilable
-        usual = self._usual_model()
+        usual = CUSTOM if self.integers_ else self._usual_model()
+        reads = {"features", "noise_model"} & set(settings.method_class.settings_of(self.task).model_fields)
         return Networks(
             model,
             self.features,
@@ -354,7 +465,11 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
             fused,
             alone,
             usual,
+            reads_features=bool(reads),
             own=self.objects(),
+            pretrained=settings.pretrained,
+            still=settings.learning_rate == 0,
+            integers=self.integers_,
         )
 
     def _data(self, values: Tensor, labels: Tensor, rows: Tensor) -> LabelData:
@@ -367,6 +482,9 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         """Further examples with labels of the known classes, on the device."""
         if examples is None:
             return None
+        if self._rows is not None:
+            labels = examples_of(*examples, self._known()).labels
+            return Judges(self.class_numbers(labels), self._as_fitted(examples[0]))  # pyright: ignore
         made = lambda: on_device(self._asked(*examples)[0], self._device)  # noqa: E731
         values = cache.get(("inputs", str(self._device)), [examples[0]], made)
         labels = torch.from_numpy(self.class_numbers(examples_of(*examples, self._known()).labels)).to(self._device)
@@ -378,6 +496,8 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         return self._data(values, labels, torch.arange(len(labels), device=self._device))
 
     def _join(self, prepared: Sequence[Prepared]) -> dict[str, Any]:
+        if self._rows is not None:
+            return {"classes": len(self.classes_)}
         runs = [one.run for one in prepared]
         distinct = {id(run.data.inputs): run.data.inputs for run in runs}
         size = sum(inputs.numel() * inputs.element_size() for inputs in distinct.values())
@@ -434,13 +554,16 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         if trained.council is not None:
             self._hear(trained.council)
         elif judge:
-            judged = judge_labels(method, self.networks_, LabelFeed([self._whole]).in_order, len(self.classes_))
+            target: Any = self.networks_.get("target")
+            said = [Said(target.told(), self.labels_)] if isinstance(target, ScikitModel) else None
+            batches = LabelFeed([self._whole]).in_order if said is None else lambda: iter(said)
+            judged = judge_labels(method, self.networks_, batches, len(self.classes_))
             self.label_quality_, self.predicted_ = judged.quality, judged.predicted
             self.is_issue_, self.noise_matrix_ = judged.is_issue, judged.noise_matrix
         if judge:
             self.worst_images_ = self._worst_images()
             self._measure_lowest()
-        del self._whole, self._eval_set, self._inputs, self._weights
+        del self._whole, self._eval_set, self._inputs, self._weights, self._rows
 
     def _hear(self, council: Any) -> None:
         """Keep what a council said of every label."""
@@ -451,13 +574,15 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
     def _measure_lowest(self) -> None:
         """How often the most frequent label is right, by the labels held out: a model should beat it."""
-        held = self.labels_[self.part_ == VALID]
-        if len(held):
+        held = self.part_ == VALID
+        if self._rows is not None and not held.any():
+            held = np.ones(len(self.labels_), bool)
+        if held.any():
             weights = np.ones(len(self.labels_)) if self._weights is None else self._weights
             usual = np.bincount(self.labels_, weights * (self.part_ == TRAIN)).argmax()
-            counted = weights[self.part_ == VALID]
-            counted = counted if counted.any() else None
-            self.notes_["lowest"] = {"the most frequent label": float(np.average(held == usual, weights=counted))}
+            counted = weights[held] if weights[held].any() else None
+            right = self.labels_[held] == usual
+            self.notes_["lowest"] = {"the most frequent label": float(np.average(right, weights=counted))}
 
     def _worst_images(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Positions and pixels of the worst images, for the report."""
@@ -474,15 +599,17 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         """P(class) of each example, columns in the order of ``classes_``."""
         self._require_fit()
         inputs = self._as_fitted(X)
-        if not len(inputs):
+        if not inputs.shape[0]:
             return np.empty((0, len(self.classes_)))
         device, target = torch.device(self.device_), self._target.eval()
+        if isinstance(target, ScikitModel):
+            return target.probabilities(inputs)
         parts = []
         for start in range(0, len(inputs), BLOCK):
             values = on_device(inputs[start : start + BLOCK], device)
             labels = torch.zeros(len(values), dtype=torch.int64, device=device)
             data = self._data(values, labels, torch.arange(len(values), device=device))
-            with torch.no_grad():
+            with torch.no_grad(), known_ids():
                 parts += [torch.softmax(batch.logits(target)[0], 1) for batch in LabelFeed([data]).in_order()]
         answers = torch.cat(parts).double().cpu().numpy()
         lost = ~np.isfinite(answers).all(1)
@@ -528,6 +655,8 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
     def _as_fitted(self, X: Any, given: Examples | None = None) -> np.ndarray:
         """Inputs of the shape that was trained on."""
+        if is_estimator(self.model) and len(self.shape_) == 1:
+            return checked_rows(self, self._rows_of(X, given), reset=False)
         given = given or examples_of(X, None, self._known())
         if len(self.shape_) == 1:
             values = X if given.is_table and self.columns_ is None else given.inputs
@@ -536,12 +665,20 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
             if self.columns_ is not None:
                 return self._encoded(self.columns_, given)
             with refused("give a table (examples, columns) of finite numbers, like that of the training"):
-                checked: Any = validate_data(self, values, dtype=np.float32, reset=False)
-            return checked
+                kind = np.float32 if not self.integers_ else None
+                checked: Any = validate_data(self, values, dtype=kind, reset=False)
+            return as_whole(checked) if self.integers_ else checked
         images = as_images(given.inputs)
         if images.shape[1:] != self.shape_:
             raise DataError(f"Images of shape {images.shape[1:]} are not those of the training, {self.shape_}.")
-        return images
+        return images.reshape(len(images), -1) if is_estimator(self.model) else images
+
+    def _rows_of(self, X: Any, given: Examples | None) -> Any:
+        """Rows as an estimator of scikit-learn gets them: as they are given, less a column of labels."""
+        if self._known().label is None:
+            return X
+        given = given or examples_of(X, None, self._known())
+        return given.inputs if given.frame is None else given.frame
 
     def _encoded(self, columns: TableColumns, given: Examples) -> np.ndarray:
         """A table brought to numbers as that of the training was; an array has the same columns, without names."""
@@ -632,13 +769,19 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
     # -- keeping ---------------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: str | Path, model: Any = None, features: Any = None) -> Self:
-        """Read a run folder; a run of your own model needs ``model``, and ``features`` as it was given."""
+    def load(cls, path: str | Path, model: Any = None, features: Any = None, trusted: Sequence[str] = ()) -> Self:
+        """Read a run folder; a run of your own torch module needs ``model``, and ``features`` as it was given.
+
+        A scikit-learn model is read from the folder. If it has types that are not known to be safe, they are named;
+        list those that you trust in ``trusted``.
+        """
 
         def make(settings: dict[str, Any]) -> Self:
             own = model if settings["model"] == CUSTOM else settings["model"]
             lists = {name: tuple(value) for name, value in settings.items() if isinstance(value, list)}
             values: dict[str, Any] = {**settings, **lists, "model": own}
+            if own == SCIKIT:
+                values["model"] = scikit_folder.Stored(trusted)
             return cls(features=features, **values)
 
         return run_folder.load(Path(path), cls.kind, model is not None, make)
@@ -648,7 +791,12 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
     def _load_files(self, run: Path, config: dict[str, Any]) -> Callable[..., nn.Module]:
         classifier_folder.load_files(self, run, config)
-        return self._networks()
+        if not isinstance(self.model, scikit_folder.Stored):
+            return self._networks()
+        fitted = scikit_folder.read(run, self.model.trusted)
+        self.model = clone(fitted)
+        lessons = Lessons(None, self.labels_, self.classes_)
+        return lambda role, name: ScikitModel(self.model, lessons).restore(fitted)
 
     def _check_loaded(self, run: Path) -> None:
         try:

@@ -15,7 +15,9 @@ from accord.batches.labels import Scaling
 from accord.data.table_columns import TableColumns
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
+from accord.estimators import scikit_folder
 from accord.estimators.notes import sound_notes
+from accord.estimators.scikit_models import ScikitModel
 from accord.training import resolve_device
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
         save_file({"index": at.astype(np.int64), "pixels": np.ascontiguousarray(pixels)}, draft / THUMBS)
     if clf.columns_ is not None and clf.columns_.arrays():
         save_file(clf.columns_.arrays(), draft / COLUMNS)
+    target = clf.networks_.get("target")
+    if isinstance(target, ScikitModel):
+        scikit_folder.write(target, draft)
     scaling = clf.scaling_
     return {
         "model": clf.model_,
@@ -48,6 +53,7 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
         "columns": None if clf.columns_ is None else clf.columns_.state(),
         "feature_names": [str(name) for name in getattr(clf, "feature_names_in_", ())] or None,
+        "integers": clf.integers_,
         "data": clf.notes_,
     }
 
@@ -71,6 +77,7 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     """Classes, shape, scaling and the judgement of every label, each checked against the others."""
     clf.classes_ = _classes(config["classes"])
     clf.shape_, clf.model_ = tuple(int(n) for n in config["shape"]), config["model"]
+    clf.integers_ = bool(config.get("integers", False))
     clf.n_features_in_ = int(np.prod(clf.shape_))
     _take_columns(clf, config.get("columns"), run)
     _take_names(clf, config.get("feature_names"))

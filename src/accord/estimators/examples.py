@@ -93,6 +93,43 @@ def as_images(values: Any) -> np.ndarray:
     return array
 
 
+def is_whole(table: Any) -> bool:
+    """Whether a table is of integers, by its type; of a DataFrame, all columns."""
+    if isinstance(table, Tensor):
+        return not (table.is_floating_point() or table.is_complex() or table.dtype == torch.bool)
+    dtypes = getattr(table, "dtypes", None)  # of pandas and polars
+    if dtypes is not None:
+        return len(dtypes) > 0 and all(str(one).lower().startswith(("int", "uint")) for one in dtypes)
+    try:
+        return np.asarray(table).dtype.kind in "iu"
+    except ValueError:  # rows of different lengths, which are refused later
+        return False
+
+
+def lowest_and_highest(table: np.ndarray) -> Tensor:
+    """The first row, and those with the lowest and the highest number: if a model takes them, it takes all."""
+    rows = [0, *(int(at // table.shape[1]) for at in (table.argmin(), table.argmax()))] if table.size else []
+    return torch.from_numpy(table[rows])
+
+
+def as_whole(table: np.ndarray) -> np.ndarray:
+    """Whole numbers as int64; others are refused."""
+    if table.dtype.kind not in "iu" and not (table == np.floor(table)).all():
+        raise DataError("The model was trained on whole numbers, and some of these are none; give the same kind.")
+    return table.astype(np.int64)
+
+
+@contextmanager
+def known_ids() -> Iterator[None]:
+    """An embedding that has no row for an id is one sentence."""
+    try:
+        yield
+    except IndexError as error:
+        raise DataError(
+            f"These examples have an id that the model does not have ({error}); leave it out."
+        ) from error
+
+
 def as_classes(labels: Any) -> tuple[np.ndarray, np.ndarray]:
     """The distinct labels, sorted, and the number of each example's."""
     with refused("give each example one label, a word or a whole number"):

@@ -49,6 +49,11 @@ class Examples:
     def is_table(self) -> bool:
         return isinstance(self.inputs, pa.Table)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether a table holds integers alone, without gaps."""
+        return self.is_table and all(pa.types.is_integer(c.type) and not c.null_count for c in self.inputs.columns)
+
 
 @dataclass(frozen=True)
 class Known:

@@ -15,6 +15,9 @@ class RecommenderKeywords(TypedDict, total=False):
     """One number from which every random stream is derived."""
     device: str
     """Where to train: cpu, cuda, or auto, which takes a GPU if there is one."""
+    pretrained: Literal["keep", "head", "reset"]
+    """In Python: what becomes of the weights of a torch module that is handed over. They are kept (keep), kept but
+    for the last layer (head), or all layers are reset (reset); each network then draws its own."""
     dims: int | None
     """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
     item_bias: bool
@@ -105,6 +108,9 @@ class ClassifierKeywords(TypedDict, total=False):
     """One number from which every random stream is derived."""
     device: str
     """Where to train: cpu, cuda, or auto, which takes a GPU if there is one."""
+    pretrained: Literal["keep", "head", "reset"]
+    """In Python: what becomes of the weights of a torch module that is handed over. They are kept (keep), kept but
+    for the last layer (head), or all layers are reset (reset); each network then draws its own."""
     patience: int
     """Epochs without better validation accuracy before a phase stops; 0 trains all epochs."""
     restore: Literal["best", "last"] | None
@@ -113,13 +119,17 @@ class ClassifierKeywords(TypedDict, total=False):
     optimiser: Literal["sgd", "adam"]
     """SGD with momentum 0.9, or Adam."""
     learning_rate: float | None
-    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam."""
+    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam, and a tenth of that for
+    a module whose weights are kept. At 0 nothing learns, and such a module answers as it did."""
     schedule: Literal["cosine", "constant"]
     """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
     weight_decay: float
     """L2 term of the target."""
     clip: float | None
     """SGD: gradients are clipped to this length; a very confident prior can cause huge ones."""
+    standardise: bool | Literal["auto"]
+    """Scale columns and channels to mean 0 and deviation 1; auto does, but not for a module whose weights are
+    kept, whole numbers that a module takes as they are, and scikit-learn's estimators."""
     augment: Literal["none", "crop", "crop-flip"]
     """Random crops out of the padded image, and mirror images."""
     valid_share: float

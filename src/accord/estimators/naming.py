@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping
 from typing import Any
+
+from torch import nn
 
 from accord.errors import SettingError
 from accord.methods import Method
@@ -68,6 +71,23 @@ def with_objects(settings: Mapping[str, Any], objects: Mapping[str, Any]) -> dic
     if given.get("members") is not None:
         given["members"] = [objects.get(one, one) for one in given["members"]]
     return given
+
+
+def is_estimator(given: Any) -> bool:
+    """Whether it is a classifier of scikit-learn's kind."""
+    return hasattr(given, "get_params") and hasattr(given, "predict_proba") and hasattr(given, "fit")
+
+
+def has_factors(given: Any) -> bool:
+    """Whether it is a recommender of the vectors of users and items, as of implicit."""
+    return hasattr(given, "user_factors") and hasattr(given, "item_factors")
+
+
+def is_scorer(given: Any) -> bool:
+    """Whether it is an object, and no class or module, that scores pairs of users and items."""
+    if isinstance(given, str | type | nn.Module) or inspect.isroutine(given) or is_estimator(given):
+        return False
+    return has_factors(given) or any(callable(getattr(given, name, None)) for name in ("predict", "score"))
 
 
 def is_own(architecture: str) -> bool:

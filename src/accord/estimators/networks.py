@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from accord.batches.labels import Scaling
-from accord.errors import SettingError, first_line, nearest
-from accord.estimators.naming import is_own, object_of
+from accord.errors import DataError, SettingError, first_line, nearest
+from accord.estimators.handed import copied, is_frozen
+from accord.estimators.naming import is_estimator, is_own, object_of
+from accord.estimators.scikit_models import SCIKIT, Lessons, ScikitModel
 from accord.methods.assembly import LABEL_HEAD, LabelHead
 from accord.methods.two_stage import NOISE
 from accord.models import model_of, trait
@@ -38,13 +39,25 @@ class Networks:
     """Whether some step has a single example."""
     usual: str = "mlp"
     """The model that ``auto`` means."""
+    reads_features: bool = True
+    """Whether the method reads the features of a model."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """Modules that were given for other roles, by name."""
+    pretrained: str = "keep"
+    """What becomes of the weights of modules that were handed over."""
+    still: bool = False
+    """Whether these modules stay in eval mode: nothing learns at a learning rate of 0."""
+    integers: bool = False
+    """Whether examples are rows of whole numbers, such as token ids."""
+    lessons: Lessons | None = None
+    """What a scikit-learn model learns from."""
     _width: int | None = None
 
     def __call__(self, role: str, architecture: Any = None) -> nn.Module:
+        fresh = architecture == "auto" and self.usual == "custom"  # the same model again must be another network
+        made = replace(self, pretrained="reset") if fresh else self
         with seeded(self.seed, "network", role):
-            network = self._fresh(architecture)
+            network = made._fresh(architecture)
         network.to(self.device)
         if len(self.shape) == 3:
             network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
@@ -61,7 +74,7 @@ class Networks:
             return WeightNet()
         if architecture == LABEL_HEAD:
             return LabelHead()
-        return self._classifier(self.model if architecture in (None, "custom") else architecture)
+        return self._classifier(self.model if architecture in (None, "custom", SCIKIT) else architecture)
 
     def _joined_noise(self, model: str) -> nn.Module:
         """hφ by a model for tables, whose columns are the target's features and the one-hot class."""
@@ -70,7 +83,7 @@ class Networks:
                 f"Setting 'noise_model': '{model}' is for images, and hφ reads features; take auto or mlp."
             )
         width = self._feature_width() + self.classes
-        tables = replace(self, shape=(width,), alone=False, usual="mlp", _width=None)
+        tables = replace(self, shape=(width,), alone=False, usual="mlp", integers=False, _width=None)
         tables._look(model)
         return JoinedNoise(tables._classifier(model), self.classes)
 
@@ -78,6 +91,10 @@ class Networks:
         features = self.features
         if isinstance(model, str) and is_own(model):
             model, features = object_of(model, self.own), logits_twice
+        if isinstance(model, str) and (self.usual if model == "auto" else model) == "custom":
+            model = self.model
+        if is_estimator(model) and self.lessons is not None:
+            return ScikitModel(model, self.lessons)
         if isinstance(model, str):
             model = self.usual if model == "auto" else model
             if len(self.shape) != 3 and not trait(model, "takes_tables", True):
@@ -91,10 +108,7 @@ class Networks:
             if isinstance(network, FeatureModel):
                 return network
         elif isinstance(model, nn.Module):
-            network = copy.deepcopy(model)
-            for layer in network.modules():
-                if hasattr(layer, "reset_parameters"):
-                    layer.reset_parameters()  # pyright: ignore[reportCallIssue]
+            network = copied(model, self.pretrained, self.still)
         else:
             network = model(self.shape, self.classes)
         if not isinstance(network, nn.Module):
@@ -105,10 +119,15 @@ class Networks:
 
     def _wrapped(self, network: nn.Module, layer: Any) -> nn.Module:
         if layer is None:
-            linear = [name for name, part in network.named_modules() if isinstance(part, nn.Linear)]
+            linear = {name: part for name, part in network.named_modules() if isinstance(part, nn.Linear)}
+            last = [name for name, part in linear.items() if part.out_features == self.classes]
+            if last:
+                return Wrapped(network, last[-1], before=True)
+            if not self.reads_features:
+                return Wrapped(network, logits_twice)
             raise SettingError(
-                "A model of your own needs features='layer', the layer before its last"
-                + (f" (its linear layers are {', '.join(linear)})." if linear else ".")
+                f"A model of your own without a linear layer of {self.classes} outputs needs features='layer', the "
+                "layer before its last" + (f" (its linear layers are {', '.join(linear)})." if linear else ".")
             )
         try:
             return Wrapped(network, layer)
@@ -132,7 +151,8 @@ class Networks:
         with seeded(self.seed, "look"), torch.no_grad():
             network = self._classifier(model).train(self.alone)
             try:
-                features, logits = network.outputs(torch.zeros(1, *self.shape))  # pyright: ignore
+                kind = torch.int64 if self.integers else torch.float32
+                features, logits = network.outputs(torch.zeros(1, *self.shape, dtype=kind))  # pyright: ignore
             except (RuntimeError, ValueError, TypeError) as error:
                 reason = first_line(error)
                 what = "a step of one example" if self.alone else "examples"
@@ -143,6 +163,29 @@ class Networks:
         if logits.shape != (1, self.classes):
             raise SettingError(f"The model gives {logits.shape[-1]} logits for {self.classes} classes.")
         return int(features.shape[1])
+
+    def takes_integers(self, inputs: Tensor) -> bool:
+        """Whether the model takes whole numbers as they are, as an embedding does; asked with a few examples."""
+        with seeded(self.seed, "look"), torch.no_grad():
+            network: Any = self._classifier(self.model).eval()
+            try:
+                network.outputs(inputs)
+            except IndexError as error:
+                raise DataError(
+                    f"The model takes whole numbers, but not {int(inputs.min())} to {int(inputs.max())}: "
+                    f"{first_line(error)}; give ids that its embedding has."
+                ) from error
+            except (RuntimeError, ValueError, TypeError):
+                return False
+        return True
+
+    def refuse_frozen(self, method: str) -> None:
+        """Refuse a model of which nothing learns, for a method that trains it."""
+        if isinstance(self.model, nn.Module) and is_frozen(self.model):
+            raise SettingError(
+                f"All parameters of the model are frozen, and method '{method}' trains it: take method='normal', "
+                "which judges by the model as it is, or let a layer learn (layer.requires_grad_(True))."
+            )
 
     def check(self, auxiliary: str | None = None, noise: str = "auto") -> None:
         """Refuse a model that cannot serve before anything is trained."""

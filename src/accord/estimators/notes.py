@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from accord.estimators.handed import Pretrained
+
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Scalar = Number | str | bool | None
 
@@ -43,12 +45,21 @@ class CouncilOfLabels(Council):
     trust: Number
 
 
+class Weights(BaseModel):
+    """What became of the weights of a model that was handed over."""
+
+    pretrained: Pretrained
+    parameters: Annotated[int, Field(ge=0)]
+    frozen: Annotated[int, Field(ge=0)]
+
+
 class ClickNotes(BaseModel):
     """What is said besides counts of the log."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     lowest: dict[str, Number] = {}
     prior: Member | None = None
+    weights: Weights | None = None
     council: CouncilOfClicks | None = None
 
 
@@ -58,6 +69,7 @@ class LabelNotes(ClickNotes):
     labels: str | None = None
     file: str | None = None
     depth: str | None = None
+    judged_by_folds: Annotated[int, Field(ge=2)] | None = None
     council: CouncilOfLabels | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 
 

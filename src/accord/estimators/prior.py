@@ -19,7 +19,7 @@ from accord.data.interactions import Interactions
 from accord.errors import SettingError
 from accord.estimators.base import Cache, Convening, Estimator, Prepared
 from accord.estimators.council.members import Asked, Member, refuse_lost, told_of
-from accord.estimators.naming import object_of
+from accord.estimators.naming import is_scorer, object_of
 from accord.estimators.networks import logits_twice
 from accord.estimators.run_folder import seconds_of_members
 from accord.estimators.settings import COUNCIL
@@ -87,7 +87,8 @@ def _ready(
         (row,) = told_of([member], est.metric)
         row["model"] = _words(member.estimator)
         row["seconds"] = round(row["seconds"] + seconds_of_members(member.estimator.notes_), 3)
-        made = Prior(_asked_fast(member.network.to(device), prepared), row, [repr(wanted.settings_to_save())])
+        network = est._as_prior(member.estimator).to(device)
+        made = Prior(_asked_fast(network, prepared), row, [repr(wanted.settings_to_save())])
     return made
 
 
@@ -143,7 +144,8 @@ def _wanted(est: Estimator, given: Any) -> Estimator:
         return est.renewed(method=COUNCIL, **usual)
     if isinstance(given, str):
         return est.renewed(model=given, method="normal", **usual)
-    if not callable(given) or hasattr(given, "predict_proba"):
+    scores = est.task == "clicks" and is_scorer(given)
+    if not scores and (not callable(given) or hasattr(given, "predict_proba")):
         raise SettingError(
             f"A {type(given).__name__} cannot be a prior: give a model's name, a {est.kind} or a torch module; "
             "another estimator can be a member of a council, and a council a prior."

@@ -18,6 +18,7 @@ from accord.data.tables_out import kind_of_table
 from accord.errors import AccordError, DataError, SettingError
 from accord.estimators import recommender_folder, run_folder
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained, place_of
+from accord.estimators.handed import ByIds, copied, told_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import RecommenderKeywords
 from accord.estimators.limits import require_memory
@@ -34,12 +35,13 @@ from accord.estimators.log_split import (
     with_popularity_for_cold_users,
 )
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
-from accord.estimators.naming import OWN, named_objects, object_of, unspelled, with_objects
+from accord.estimators.naming import OWN, is_scorer, named_objects, object_of, unspelled, with_objects
+from accord.estimators.scorers import WANTED, ScoredPairs, gives_scores, is_function
 from accord.estimators.settings import check_prior, not_taken, refuse_solved, usual_method
 from accord.evaluation import RankingTask, mean_metrics
 from accord.evaluation.ranking import BLOCK, Scorer
 from accord.methods.assembly import HEAD, CouncilHead
-from accord.models import ModelFactory, check_model, is_solved, model_of, recommender_factory, trait
+from accord.models import check_model, is_solved, model_of, recommender_factory, trait
 from accord.models.recommenders import PairModel
 from accord.models.stack import stack_kind
 from accord.optim import MANY_ROWS
@@ -64,11 +66,12 @@ class Recommender(Estimator):
     task = "clicks"
     metric, metric_words, what = "ndcg@20", "NDCG@20", "clicks"
 
-    def __init__(
-        self, model: str | ModelFactory = "gmf", method: Any = None, **given: Unpack[RecommenderKeywords]
-    ) -> None:
-        """Without a ``method`` it is deca-p, or normal for a model that is solved, such as ease."""
-        self._factory = None if isinstance(model, str) else model
+    def __init__(self, model: Any = "gmf", method: Any = None, **given: Unpack[RecommenderKeywords]) -> None:
+        """Without a ``method`` it is deca-p, or normal for a model that is solved, as ease, or comes fitted."""
+        self._factory: Any = None if isinstance(model, str) else model
+        if self._factory is not None and not (callable(model) or is_scorer(model)):
+            raise SettingError(f"A {type(model).__name__} cannot recommend: {WANTED}.")
+        self._open = method is None and is_function(model)  # which may be a factory, or score pairs
         settings, self._objects = named_objects(given)
         method = usual_method(model, self.task) if method is None else method
         name, settings = self._named_method(method, settings)
@@ -102,20 +105,27 @@ class Recommender(Estimator):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Every setting by its name, as scikit-learn's estimators give them."""
         settings = {name: getattr(self.settings, name) for name in type(self.settings).model_fields}
-        return with_objects(settings, self._objects) | {"model": self._factory or self.settings.model}
+        return with_objects(settings, self._objects) | {"model": self._chosen}
 
     def set_params(self, **changes: Any) -> Self:
         """Change settings; what was fitted stays as it is until the next fit."""
         made = self.renewed(**changes)
         self._factory, self._objects, self._settings = made._factory, made._objects, made._settings
+        self._open = made._open
         return self
+
+    @property
+    def _chosen(self) -> Any:
+        """The model as it was given."""
+        return self.settings.model if self._factory is None else self._factory
 
     def __sklearn_clone__(self) -> Self:
         return self.renewed()
 
     def renewed(self, **changes: Any) -> Self:
         own = with_objects(self.changed_settings(), self._objects)
-        own |= {"model": self._factory or self.settings.model, "method": self.settings.method, **changes}
+        method = None if self._open else self.settings.method
+        own |= {"model": self._chosen, "method": method, **changes}
         return type(self)(**own)
 
     # -- fitting ---------------------------------------------------------------------------------------
@@ -151,7 +161,11 @@ class Recommender(Estimator):
         split = self._split(source, cache)
         self._take(split)
         self._came_as = kind_of_table(source.get("log"))
+        if self._open and gives_scores(self._factory, split.user_ids, split.item_ids):
+            self._open, self._settings = False, self._settings.model_copy(update={"method": "normal"})
         settings = self.settings
+        if isinstance(self._factory, nn.Module):
+            self.notes_["weights"] = told_of(self._factory, settings.pretrained)
         need = settings.memory_need(len(self.user_ids_), len(self.item_ids_), len(self.clicks_))
         usual = "use fewer dims, a smaller batch size, or a machine with more"
         what = f"Model '{settings.model}' of {len(self.item_ids_):,} items"
@@ -292,9 +306,7 @@ class Recommender(Estimator):
 
     def _build(self, role: str, architecture: Any, training: Interactions) -> nn.Module:
         """The network of a role, seeded for that role alone, on the device of the training clicks."""
-        chosen: Any = (
-            object_of(architecture, self._objects) if architecture else self._factory or self.settings.model
-        )
+        chosen: Any = object_of(architecture, self._objects) if architecture else self._chosen
         if chosen == HEAD:
             return CouncilHead().to(training.device)
         if chosen == CUSTOM:
@@ -307,18 +319,41 @@ class Recommender(Estimator):
             chosen, settings, dims=settings.dims, item_bias=settings.item_bias, init_std=settings.init_std
         )
         with seeded(settings.seed, "network", role):
-            network = factory(len(self.user_ids_), len(self.item_ids_))
+            network = self._made(factory)
         if not isinstance(network, nn.Module) or not isinstance(network, PairModel):
             raise SettingError(
                 f"{type(network).__name__} cannot be trained: a model is a torch.nn.Module with the methods "
                 "logits(users, items) and scores(users)."
             )
-        if is_solved(network) and architecture is None and not settings.method_class.takes_solved:
+        takes_it = architecture is not None or settings.method_class.takes_solved
+        if isinstance(network, ScoredPairs) and not takes_it:
+            raise SettingError(
+                f"Method '{settings.method}' learns by gradients, and the {network.scorer.name} comes fitted: take "
+                "method='normal', or let it be a prior (prior=…) or a member of a council (members=[…])."
+            )
+        if is_solved(network) and not takes_it:
             raise SettingError(not_taken(settings.method, type(network).__name__, self.task))
         network.to(training.device)
         if hasattr(network, "bind"):
             network.bind(training.starts, training.items)  # pyright: ignore[reportCallIssue]
         return network
+
+    def _made(self, factory: Any) -> Any:
+        """A network of the log's users and items, by a factory, or of what was handed over."""
+        ids, sizes = (self.user_ids_, self.item_ids_), (len(self.user_ids_), len(self.item_ids_))
+        if isinstance(factory, nn.Module):
+            own = copied(factory, self.settings.pretrained)
+            return ByIds(own, *ids) if isinstance(own, PairModel) else own
+        if is_scorer(factory):
+            return ScoredPairs(factory, *ids)
+        try:
+            made = factory(*sizes)
+        except Exception:
+            if is_function(factory) and gives_scores(factory, *ids):
+                return ScoredPairs(factory, *ids)
+            raise
+        scores = not isinstance(made, nn.Module) and is_function(factory) and gives_scores(factory, *ids)
+        return ScoredPairs(factory, *ids) if scores else made
 
     def _council(
         self, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Any, checkpoint: Any
@@ -531,8 +566,8 @@ class Recommender(Estimator):
     # -- keeping ---------------------------------------------------------------------------------------
 
     @classmethod
-    def load(cls, path: str | Path, model: ModelFactory | None = None) -> Self:
-        """Read a run folder; a run of your own model needs ``model``, its factory."""
+    def load(cls, path: str | Path, model: Any = None) -> Self:
+        """Read a run folder; a run of your own model needs ``model``, as it was given."""
 
         def make(settings: dict[str, Any]) -> Self:
             own = model if settings["model"] == CUSTOM and model is not None else settings["model"]

@@ -42,7 +42,7 @@ HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 VOTES = {"votes": pa.int16(), "voters": pa.int16(), "agreement": pa.float32()}
 """What a council says of a click, besides its quality."""
 LAST_PART = 3
-BUILT_BY_ESTIMATORS = ("auto", "custom", "noise-model", "weight-net", "council-head", "label-head")
+BUILT_BY_ESTIMATORS = ("auto", "custom", "scikit-learn", "noise-model", "weight-net", "council-head", "label-head")
 """Names of models that are in no registry."""
 ROUNDING = 1e-5
 """By which a probability in float32 may be above 1."""

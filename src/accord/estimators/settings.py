@@ -12,9 +12,11 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, 
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
+from torch import nn
 
 from accord.errors import SettingError, nearest
-from accord.estimators.naming import OWN
+from accord.estimators.handed import Pretrained, is_frozen
+from accord.estimators.naming import OWN, is_estimator, is_scorer
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
 from accord.models import MODELS, check_model, is_solved, models_of, settings_of, space_of, trait
 from accord.optim import Updates
@@ -42,6 +44,9 @@ class TaskSettings(BaseModel):
     """One number from which every random stream is derived."""
     device: str = "auto"
     """Where to train: cpu, cuda, or auto, which takes a GPU if there is one."""
+    pretrained: Pretrained = "keep"
+    """In Python: what becomes of the weights of a torch module that is handed over. They are kept (keep), kept but
+    for the last layer (head), or all layers are reset (reset); each network then draws its own."""
 
     @property
     def method_class(self) -> type[Method]:
@@ -59,6 +64,8 @@ RATE, L2, DIMS = 3e-3, 0.06, 32
 """Learning rate, λ and length of vectors if neither the user nor the model gives any; by noisy validation."""
 SGD_RATE, ADAM_RATE = 0.1, 1e-3
 """The same rates for classifiers."""
+FINE_TUNING = 0.1
+"""The share of them by which weights that were handed over learn."""
 
 
 class ClickSettings(TaskSettings):
@@ -159,14 +166,18 @@ class LabelSettings(TaskSettings):
     """Examples in a step."""
     optimiser: Literal["sgd", "adam"] = "sgd"
     """SGD with momentum 0.9, or Adam."""
-    learning_rate: float | None = Field(default=None, gt=0, le=10)
-    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam."""
+    learning_rate: float | None = Field(default=None, ge=0, le=10)
+    """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam, and a tenth of that for
+    a module whose weights are kept. At 0 nothing learns, and such a module answers as it did."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
     weight_decay: float = Field(default=5e-4, ge=0)
     """L2 term of the target."""
     clip: float | None = Field(default=5.0, gt=0)
     """SGD: gradients are clipped to this length; a very confident prior can cause huge ones."""
+    standardise: bool | Literal["auto"] = "auto"
+    """Scale columns and channels to mean 0 and deviation 1; auto does, but not for a module whose weights are kept,
+    whole numbers that a module takes as they are, and scikit-learn's estimators."""
     augment: Literal["none", "crop", "crop-flip"] = "none"
     """Random crops out of the padded image, and mirror images."""
     valid_share: float = Field(default=0.1, ge=0, lt=0.9)
@@ -178,8 +189,9 @@ class LabelSettings(TaskSettings):
     compile: bool = False
     """On a GPU, fuse the network's kernels with torch.compile: seconds once, then faster epochs. Not for mw-net."""
 
-    def training_options(self, model: str) -> TrainingOptions:
+    def training_options(self, model: str, fine_tunes: bool = False) -> TrainingOptions:
         usual = ADAM_RATE if self.optimiser == "adam" else trait(model, "usual_rate", SGD_RATE)
+        usual *= FINE_TUNING if fine_tunes else 1.0
         return TrainingOptions(
             epochs=self.epochs,
             batch_size=self.batch_size,
@@ -278,8 +290,15 @@ def check_prior(settings: Any, task: str) -> None:
 
 
 def usual_method(model: Any, task: str) -> str:
-    """The method where none is named: that of the settings, or normal for a model that is solved."""
-    return "normal" if is_solved(model) else OF_TASK[task].model_fields["method"].default
+    """The method where none is named: that of the settings, or normal for a model that learns without gradients."""
+    return OF_TASK[task].model_fields["method"].default if has_gradients(model) else "normal"
+
+
+def has_gradients(model: Any) -> bool:
+    """Whether a model, by name or as an object, learns by gradients."""
+    if is_estimator(model) or is_scorer(model):
+        return False
+    return not (is_solved(model) or (isinstance(model, nn.Module) and is_frozen(model)))
 
 
 def make_settings(task: str, values: dict[str, Any]) -> Any:

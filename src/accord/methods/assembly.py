@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from accord.data.interactions import Interactions
 
 HEAD = "council-head"
 """What a run folder calls the architecture of the head."""
@@ -151,6 +149,14 @@ class Together(nn.Module):
         return self.head.joined([member.scores(users) for member in self.members])  # pyright: ignore
 
 
+class Seen(Protocol):
+    """Training clicks."""
+
+    def mask_seen(self, scores: Tensor, users: Tensor) -> Tensor:
+        """Set the scores (B, items) of these users' own clicks to −inf, in place."""
+        ...
+
+
 class Taught(nn.Module):
     """What a student learns from: the teacher's log-odds, computed once where all pairs fit into memory.
 
@@ -177,7 +183,7 @@ class Taught(nn.Module):
         n_items: int,
         device: torch.device,
         lowest: float = LOWEST,
-        seen: Interactions | None = None,
+        seen: Seen | None = None,
     ) -> None:
         super().__init__()
         self.teacher, self.lowest = teacher, lowest

@@ -217,6 +217,8 @@ class Method:
     """Whether it trains a model that was chosen."""
     takes_solved: ClassVar[bool] = False
     """Whether it takes models that are solved, such as EASE: its phases then need no loss of them."""
+    takes_estimators: ClassVar[bool] = False
+    """Whether it takes scikit-learn's estimators: it asks nothing of its target but to learn the labels."""
     convenes: ClassVar[bool] = False
     """Whether other models are fitted first, and judge the labels (`accord.estimators.council`)."""
     usual_rate_factor: ClassVar[float] = 1.0

@@ -76,6 +76,7 @@ class Council(Method):
     space = {"clicks": {"given": (0.0, 0.1, 0.3)}, "labels": {}}  # noqa: RUF012
     stackable = False
     convenes = True
+    takes_estimators = True
     usual_rate_factor = 3.0
     usual_l2_share = 0.1
     usual_epoch = "last"

@@ -56,7 +56,8 @@ class MWNet(Method):
     def _learn_weights(
         self, target: nn.Module, weigh: nn.Module, memory: _Meta, batch: Any, losses: Tensor, info: StepInfo
     ) -> None:
-        names, parameters = zip(*target.named_parameters(), strict=True)
+        learning = [(name, one) for name, one in target.named_parameters() if one.requires_grad]
+        names, parameters = zip(*learning, strict=True)
         weights = weigh(losses.detach())
         slope = torch.autograd.grad(batch.mean(weights.detach() * losses).sum(), parameters, retain_graph=True)
         with torch.no_grad():

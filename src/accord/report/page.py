@@ -11,6 +11,7 @@ import pyarrow as pa
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
+from accord.estimators.handed import in_words
 from accord.files import write_whole
 from accord.report import plots
 from accord.report.thumbnails import thumbnails
@@ -35,6 +36,7 @@ def write_run_report(rec: Recommender, path: Path) -> None:
         title="Recommender report",
         settings=rec.settings.model_dump(),
         notes=rec.notes_,
+        weights=_weights(rec.notes_),
         metrics=rec.metrics_,
         curve=_learning_curve(rec.history_, rec.metrics_["validation"], "ndcg@20", "NDCG@20"),
         loss=_loss_curve(rec.history_),
@@ -46,6 +48,11 @@ def write_run_report(rec: Recommender, path: Path) -> None:
         users=_most_noise(issues, "user"),
         items=_most_noise(issues, "item"),
     )
+
+
+def _weights(notes: dict[str, Any]) -> str:
+    """What became of the weights of a model that was handed over."""
+    return f"The model came with weights: {in_words(notes['weights'])}." if "weights" in notes else ""
 
 
 def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str, Any]]:
@@ -101,6 +108,7 @@ def write_classifier_report(clf: Classifier, path: Path) -> None:
         named=clf.names_ is not None,
         worst=issues.slice(0, WORST).to_pylist(),
         notes=clf.notes_,
+        weights=_weights(clf.notes_),
         council=council,
         by_class=_by_class(clf, names),
     )

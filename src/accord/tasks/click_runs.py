@@ -26,6 +26,7 @@ class ClickRun(SavedRun):
             f"Columns taken: {self.estimator.columns_.note}",
             f"{notes['clicks']} clicks of {notes['users']} users on {notes['items']} items "
             f"({notes['merged']} repeats merged); {notes['valid']} for validation: {notes['split']}",
+            *self.handed(),
             *self.heard(),
             *self.kept_epochs("ndcg@20", "NDCG@20"),
             *self.doubts(),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from accord.estimators.handed import in_words
 from accord.estimators.run_folder import kind_of
 from accord.estimators.trust import better_member, voiced
 from accord.files import standing
@@ -101,6 +102,13 @@ class SavedRun(ABC):
             value = f", {words} {kept[metric]:.4f} on noisy validation" if metric in kept else ""
             lines.append(f"{phase}: epoch {kept['epoch']} kept{value}")
         return lines
+
+    def handed(self) -> list[str]:
+        """What became of a model that was handed over, in words."""
+        notes = self.estimator.notes_
+        lines = [f"model: {in_words(notes['weights'])}"] if "weights" in notes else []
+        folds = notes.get("judged_by_folds")
+        return [*lines, f"labels judged by copies of the model in {folds} folds, unseen"] if folds else lines
 
     def heard(self) -> list[str]:
         """What a council's members reach, in words."""

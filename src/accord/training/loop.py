@@ -438,7 +438,7 @@ def _read(measured: tuple[list[int], dict[str, Tensor]], runs: int) -> list[dict
 def make_optimiser(phase: Phase, options: Sequence[Any], device: torch.device) -> Optimiser:
     """The optimiser of a phase whose runs differ in rate and L2 factor alone; the L2 term is on the target."""
     first = options[0]
-    parameters = [p for network in phase.networks.values() for p in network.parameters()]
+    parameters = [p for network in phase.networks.values() for p in network.parameters() if p.requires_grad]
     decayed = list(phase.networks[phase.target].parameters())
     rates = [one.learning_rate for one in options]
     decays = [one.weight_decay for one in options]

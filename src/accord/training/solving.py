@@ -47,7 +47,9 @@ class Solver:
         networks = [member for one in phase.networks.values() for member in as_stack(one).networks]
         solved = [network for network in networks if is_solved(network)]
         learn = [
-            network for network in networks if not is_solved(network) and any(True for _ in network.parameters())
+            network
+            for network in networks
+            if not is_solved(network) and any(one.requires_grad for one in network.parameters())
         ]
         if learn and solved:
             raise SettingError(

@@ -17,12 +17,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from accord.batches.labels import LabelFeed
+from accord.batches.labels import LabelFeed, Scaling
+from accord.data.splits import stratified_folds
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
 from accord.estimators.council.lesson import Lesson, strongly
 from accord.estimators.council.members import Asked, Member, Shelf
 from accord.estimators.council.plain import PLAIN, PlainMember, is_plain
+from accord.estimators.scikit_models import SCIKIT, is_numeric
 from accord.methods.assembly import LABEL_HEAD, LabelHead, LabelsTogether
 from accord.models import MODELS
 from accord.models.stack import as_stack
@@ -47,7 +49,7 @@ LATER_MIXUP = 0.25
 """Share of the first round's mixup in later rounds and for the student."""
 INHERITED = (
     *("device", "batch_size", "optimiser", "learning_rate", "schedule", "weight_decay", "clip", "augment"),
-    *("precision", "capture", "compile"),
+    *("precision", "capture", "compile", "pretrained", "standardise"),
 )
 """Settings that members have in common with the estimator."""
 
@@ -129,6 +131,12 @@ class _Session:
         settings = self.settings
         self.rounds = ROUNDS[self.looks] if settings.member_rounds is None else settings.member_rounds
         self.mixup = MIXUP[self.looks] if settings.mixup is None else settings.mixup
+        if clf.integers_ and settings.mixup:
+            raise SettingError("Whole numbers, such as token ids, cannot be mixed; leave mixup out.")
+        self.scaling = clf.scaling_
+        """That of members that want their columns scaled."""
+        if not clf._standardises() and is_numeric(clf._inputs):
+            self.scaling = Scaling.of(torch.from_numpy(clf._inputs[self.learnt]))
         self.kinds = self._kinds()
         self.folds = self._folds()
         self.seeds = settings.member_seeds
@@ -143,7 +151,8 @@ class _Session:
         settings, clf = self.settings, self.clf
         asked = settings.members
         if asked is None:
-            more = OF_TABLES if self.looks == "tables" and settings.serve == "student" else ()
+            numbers = self.looks == "tables" and not clf.integers_ and is_numeric(clf._inputs)
+            more = OF_TABLES if numbers and settings.serve == "student" else ()
             asked = (self.clf.model_, *more)
         objects = clf.objects()
         kinds = [self._kind(number, objects.get(name, name)) for number, name in enumerate(asked)]
@@ -159,9 +168,9 @@ class _Session:
         from accord.estimators.classifier import Classifier
 
         if isinstance(given, str) and given not in PLAIN:
-            own_model = given == self.clf.model_ or given == CUSTOM
+            own_model = given in (self.clf.model_, CUSTOM, SCIKIT)
             if own_model and not isinstance(self.clf.model, str):
-                return Kind(CUSTOM, self.clf.model, {}, self.clf.features)
+                return Kind(self.clf.model_, self.clf.model, {}, self.clf.features)
             return Kind(given, given, {})
         if isinstance(given, Classifier):
             own = {k: v for k, v in given.changed_settings().items() if k not in ("model", "method", "seed")}
@@ -178,10 +187,7 @@ class _Session:
         folds = asked or max(2, min(FOLDS[self.looks], len(rows) // 2))
         if len(rows) < (2 * folds if asked else folds):
             raise DataError(f"{len(rows)} training examples are too few for {folds} folds; give more of them.")
-        rng = np.random.default_rng([self.settings.seed, 0xF01D])
-        order = rng.permutation(rows)
-        order = order[np.argsort(self.labels[order], kind="stable")]
-        return [np.sort(order[k::folds]) for k in range(folds)]
+        return stratified_folds(self.labels, rows, folds, seed=self.settings.seed)
 
     # -- rounds ------------------------------------------------------------------------------------------
 
@@ -216,7 +222,7 @@ class _Session:
                 told.append({"model": kind.name, "seed": seed, "round": number, "seconds": 0.0})
                 for f in range(len(self.folds)):
                     if kind.plain:
-                        plain.append((k, s, f, PlainMember(kind.name, kind.model, seed + f)))
+                        plain.append((k, s, f, PlainMember(kind.name, kind.model, seed + f, self.clf.classes_)))
                     else:
                         networks.append((k, s, f, self._member(kind, seed + f, f, number, last)))
         before = number * self.each_round
@@ -241,7 +247,7 @@ class _Session:
             rec = member.estimator
             self.networks[k, s, f] = rec._target
             seconds = sum(r["train_seconds"] + r["valid_seconds"] for r in rec.history_)
-            take((k, s, f), self._said_by(rec._target, self._asked(f)), seconds)
+            take((k, s, f), self._said_by(rec, self._asked(f)), seconds)
         shelf = Shelf(self.where)
         for at, (k, s, f, member) in enumerate(plain):
             self._tell(member.kind, f, before + len(networks) + at, of)
@@ -292,7 +298,7 @@ class _Session:
         lesson = Lesson(
             rows=self._rows(fold, number),
             targets=None if number == 0 and not self.mixup else self._targets(fold, last),
-            scaling=self.clf.scaling_,
+            scaling=self.scaling,
             mixup=self.mixup * (LATER_MIXUP if number else 1.0),
             strong=number > 0,
         )
@@ -300,13 +306,21 @@ class _Session:
         return Member(kind.name, estimator, source, fold=fold)
 
     @torch.no_grad()
-    def _said_by(self, network: nn.Module, rows: np.ndarray) -> np.ndarray:
-        """A network's probabilities of some examples."""
+    def _said_by(self, member: Classifier, rows: np.ndarray) -> np.ndarray:
+        """A member's probabilities of some examples."""
         if not len(rows):
             return np.zeros((0, self.classes), np.float32)
-        target = as_stack(network.to(self.device).eval())
+        target, own = as_stack(member._target.to(self.device).eval()), self.prepared.run.data
+        inputs = own.inputs
+        if member.integers_ != self.clf.integers_:
+            inputs = inputs.long() if member.integers_ else inputs.float()
         data = replace(
-            self.prepared.run.data, rows=torch.from_numpy(rows).to(self.device), targets=None, augmentation=None
+            own,
+            inputs=inputs,
+            rows=torch.from_numpy(rows).to(self.device),
+            scaling=member.scaling_.to(self.device),
+            targets=None,
+            augmentation=None,
         )
         parts = [torch.softmax(batch.logits(target)[0], 1) for batch in LabelFeed([data]).in_order()]
         return torch.cat(parts).cpu().numpy()
@@ -319,7 +333,8 @@ class _Session:
 
         rows, asked = self._rows(fold, number), self._asked(fold)
         targets, inputs = self._targets(fold, last)[rows], self._inputs(scaled=member.named)
-        identity = [member.kind, member.identity(), rows, asked, targets, inputs]
+        known = inputs if isinstance(inputs, np.ndarray) else self.clf._inputs
+        identity = [member.kind, member.identity(), rows, asked, targets, known]
         kept = shelf.get(identity)
         if kept is not None:
             return kept.tensors["said"].numpy(), float(kept.metadata["seconds"])
@@ -329,12 +344,15 @@ class _Session:
         shelf.put(identity, {"seconds": seconds}, {"said": torch.from_numpy(said)})
         return said, seconds
 
-    def _inputs(self, scaled: bool) -> np.ndarray:
+    def _inputs(self, scaled: bool) -> Any:
         """Examples as rows of numbers; an estimator of the user's own sees them as given."""
         if not scaled:
-            return self.clf._inputs.reshape(len(self.labels), -1)
+            given = self.clf._rows
+            return self.clf._inputs.reshape(len(self.labels), -1) if given is None else given
+        if not is_numeric(self.clf._inputs):
+            raise SettingError("Members with names need rows of numbers; take members that are estimators.")
         if self._flat is None:
-            scaling = self.clf.scaling_
+            scaling = self.scaling
             values = (self.clf._inputs - scaling.mean.numpy()) / scaling.std.numpy()
             self._flat = values.reshape(len(values), -1).astype(np.float32)
         return np.asarray(self._flat)

@@ -144,6 +144,8 @@ def refuse_lost(members: Sequence[Member]) -> None:
 def _put(shelf: Shelf, member: Member, identity: Sequence[Any]) -> None:
     """Keep what a member has learnt."""
     rec: Estimator = member.estimator
+    if any(getattr(one, "stays_in_memory", False) for one in rec.networks_.values()):
+        return
     tensors = {f"{r}/{n}": t for r, one in rec.networks_.items() for n, t in one.state_dict().items()}
     architectures = {role: rec.architectures_[role] for role in rec.networks_}
     shelf.put(identity, {"history": rec.history_, "architectures": architectures}, tensors)

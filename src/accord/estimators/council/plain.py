@@ -9,13 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
 
-from accord.errors import SettingError, first_line
-
-LEAST = 0.05
-"""Classes of a soft target that count at least this are learnt."""
+from accord.estimators.naming import is_estimator
+from accord.estimators.scikit_models import Pupil, taken
 
 
 def _forest() -> Any:
@@ -53,42 +49,29 @@ PLAIN: dict[str, Callable[[], Any]] = {
 
 def is_plain(member: Any) -> bool:
     """Whether it is a scikit-learn classifier, or the name of one."""
-    if isinstance(member, str):
-        return member in PLAIN
-    return hasattr(member, "predict_proba") and hasattr(member, "get_params")
+    return member in PLAIN if isinstance(member, str) else is_estimator(member)
 
 
 class PlainMember:
     """A scikit-learn classifier as a member."""
 
-    def __init__(self, kind: str, given: Any, seed: int) -> None:
+    def __init__(self, kind: str, given: Any, seed: int, names: np.ndarray | None = None) -> None:
         self.kind, self.named = kind, isinstance(given, str)
-        self.model: Any = PLAIN[given]() if isinstance(given, str) else clone(given)
+        model = PLAIN[given]() if isinstance(given, str) else given
+        self.pupil = Pupil(model, seed, f"Member '{kind}'", None if self.named else names)
+        self.model: Any = self.pupil.model
         if "random_state" in self.model.get_params():
             self.model.set_params(random_state=seed % (1 << 32))
 
     def identity(self) -> str:
         return repr(sorted(self.model.get_params().items(), key=lambda one: one[0]))
 
-    def said(self, inputs: np.ndarray, targets: np.ndarray, rows: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    def said(self, inputs: Any, targets: np.ndarray, rows: np.ndarray, asked: np.ndarray) -> np.ndarray:
         """Fit to rows of the inputs and their targets (rows, classes): the probabilities of those asked."""
-        classes, learnt = targets.shape[1], targets.argmax(1)
+        learnt = targets.argmax(1)
         if (learnt == learnt[0]).all():  # one class alone: most classifiers refuse to learn it
             return np.tile(targets.mean(0, dtype=np.float32), (len(asked), 1))
         if self.named and "n_neighbors" in self.model.get_params():
             self.model.set_params(n_neighbors=min(self.model.n_neighbors, len(rows)))
-        try:
-            if has_fit_parameter(self.model, "sample_weight"):
-                at, labels = np.nonzero(targets >= LEAST)
-                self.model.fit(inputs[rows[at]], labels, sample_weight=targets[at, labels].astype(np.float64))
-            else:
-                self.model.fit(inputs[rows], learnt)
-            known = self.model.classes_
-            spoken = np.asarray(self.model.predict_proba(inputs[asked]), np.float32)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise SettingError(f"Member '{self.kind}' cannot learn these examples: {first_line(error)}") from error
-        answer = np.zeros((len(asked), classes), np.float32)
-        answer[:, known] = spoken
-        if not np.isfinite(answer).all():
-            raise SettingError(f"Member '{self.kind}' gives probabilities that are not finite numbers.")
-        return answer
+        self.pupil.learn(inputs, targets, rows)
+        return self.pupil.say(taken(inputs, asked), targets.shape[1]).astype(np.float32)

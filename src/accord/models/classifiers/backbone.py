@@ -45,9 +45,12 @@ class Backbone(nn.Module):
 
 
 class Wrapped(nn.Module):
-    """Any module as a `FeatureModel`: features are the output of a named layer, or what a callable gives."""
+    """Any module as a `FeatureModel`: features are the output of a named layer, or what a callable gives.
 
-    def __init__(self, module: nn.Module, layer: str | FeatureReader) -> None:
+    With ``before`` they are the input of the layer.
+    """
+
+    def __init__(self, module: nn.Module, layer: str | FeatureReader, before: bool = False) -> None:
         super().__init__()
         self.module = module
         self._read = layer if callable(layer) else None
@@ -56,10 +59,16 @@ class Wrapped(nn.Module):
             found = dict(module.named_modules()).get(layer)
             if found is None:
                 raise KeyError(layer)
-            found.register_forward_hook(self._keep)
+            if before:
+                found.register_forward_pre_hook(self._keep_input)
+            else:
+                found.register_forward_hook(self._keep)
 
     def _keep(self, layer: nn.Module, inputs: object, output: Tensor) -> None:
         self._kept = output
+
+    def _keep_input(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        self._kept = inputs[0]
 
     def outputs(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         if self._read is not None:

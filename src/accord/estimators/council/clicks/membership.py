@@ -11,8 +11,11 @@ from torch import nn
 
 from accord.errors import SettingError
 from accord.estimators.council.members import Member
+from accord.estimators.handed import ByIds
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, refuse_other_ids
+from accord.estimators.naming import is_scorer
 from accord.estimators.recommender import Recommender
+from accord.estimators.scorers import first_pairs, gives_scores, is_function
 from accord.models import is_solved
 
 FOLDS, MOST_CLICKS = 5, 2_000_000
@@ -23,7 +26,7 @@ SEEDS_APART = 1009
 """Between the first seeds of the members of councils of neighbouring seeds."""
 SHARED = ("device", "split", "valid_share", "valid_users", "cold_users")
 """Settings that members have in common with the estimator."""
-INHERITED = (*SHARED, "epochs", "patience", "restore", "batch_size", "updates")
+INHERITED = (*SHARED, "epochs", "patience", "restore", "batch_size", "updates", "pretrained")
 """These too, unless a member has its own."""
 
 
@@ -57,20 +60,21 @@ def members_of(
             refuse_other_ids(given.item_ids_, split.item_ids, "member", "items")
             made.append(Member(kind, given, whole, fitted=True))
             continue
+        fitted = scores_pairs(given, split)
         own: dict[str, Any] = {"method": "normal"}
         model: Any = given
         if isinstance(given, Recommender):  # not fitted: its settings are what is wanted
-            model = given._factory or given.settings.model
+            model = given._chosen
             own = {k: v for k, v in given.changed_settings().items() if k not in (*SHARED, "model", "seed")}
 
         def one(seed: int, model: Any = model, own: dict[str, Any] = own) -> Recommender:
             values: dict[str, Any] = {**common, **own, "model": model, "seed": seed}
             return Recommender(**values)
 
-        seeds = 1 if is_solved(model) else settings.member_seeds
+        seeds = 1 if fitted or is_solved(model) else settings.member_seeds
         first = settings.seed * SEEDS_APART
         made += [Member(kind, one(first + k), whole) for k in range(seeds)]
-        for k, rows in enumerate(folds):
+        for k, rows in enumerate(() if fitted else folds):  # it has seen all clicks, perhaps
             part = split.part.copy()
             part[rows] = SEEN
             divided = replace(split, part=part)
@@ -78,14 +82,29 @@ def members_of(
     return made
 
 
+def scores_pairs(given: Any, split: SplitLog) -> bool:
+    """Whether a member comes fitted, and scores pairs of ids."""
+    if isinstance(given, Recommender):
+        given = given._chosen
+    ids = split.user_ids, split.item_ids
+    if isinstance(given, nn.Module):
+        ByIds(given, *ids)  # what does not fit the log is refused here
+    if is_scorer(given):
+        first_pairs(given, *ids)
+        return True
+    return is_function(given) and gives_scores(given, *ids)
+
+
 def _kind(given: Any, number: int) -> str:
     """What a member is called, however it was given."""
     if isinstance(given, Recommender):
         method = given.settings.method_class
-        given = given._factory or (given.settings.model if method.needs_model else method.name)
+        given = given._chosen if method.needs_model else method.name
     if isinstance(given, str):
         return given
-    if not callable(given) or isinstance(given, nn.Module):
+    if is_scorer(given) or isinstance(given, nn.Module):
+        return type(given).__name__
+    if not callable(given):
         raise SettingError(
             f"Member {number + 1} of the council is of type {type(given).__name__}: give the name of a model, a "
             "function (users, items) -> module, or a Recommender."
