@@ -84,11 +84,17 @@ def given_data(data: Path, **typed: Any) -> Given:
 
     named = str(data) in LABELLED_NAMES and not data.exists()
     told = typed.get("label") is not None or typed.get("labels") is not None
-    from accord.data.reading import parts_of
-
-    folder = data.is_dir() and not parts_of(data)
+    folder = data.is_dir() and not _is_log(data)
     kind = GivenLabels if named or folder or told else GivenClicks
     return kind(data, **typed)
+
+
+def _is_log(folder: Path) -> bool:
+    """Whether a folder holds a log in Parquet parts, and no images or folders of them."""
+    from accord.data.reading import parts_of
+
+    parts = parts_of(folder)
+    return bool(parts) and len(parts) == sum(path.name[0] not in "_." for path in folder.iterdir())
 
 
 def place(typed: str) -> Any:

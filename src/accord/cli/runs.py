@@ -101,7 +101,7 @@ def run_audit(
         run = open_run(path)
         audit = run.audit(share, truth, data)
         judged = audit.original() if audit.original is not None and (write_clean or write_issues) else None
-        output.refuse_own(out, write_clean, write_issues, data, None if judged is None else judged.place)
+        output.refuse_own(out, write_clean, write_issues, data if judged is None else judged.place)
     if out is not None:
         answer = output.emit(audit.issues, None, out, "")
     else:

@@ -67,8 +67,8 @@ def said_of_default(found: dict[str, Any]) -> list[str]:
     """How the default settings did, beside all that were tried."""
     if "default" not in found:
         return []
-    others = [row["value"] for row in found["rows"] if row["settings"]]
-    if found["best"] or not others:
+    others = [row["value"] for row in found["rows"] if row["trial"] != 0]
+    if found["value"] > found["default"] or not others:
         return [f"The default settings reach {found['default']:.4f}."]
     return [f"Nothing that was tried beat the default settings: {found['default']:.4f} against {max(others):.4f}."]
 

@@ -65,6 +65,12 @@ class Tuning:
         own += ["default first"] * self.default_first
         return json.dumps([first, own, self.whole_space()], default=str)
 
+    def usual_settings(self) -> dict[str, Any]:
+        """The default values of what is searched; without those that depend on the model or the method."""
+        usual = self.study.task.check_settings(self.settings_of({}, 0))
+        each = {name: getattr(usual, name) for name in self.whole_space()}
+        return {name: value for name, value in each.items() if value is not None}
+
     def settings_of(self, chosen: dict[str, Any], seed: int) -> dict[str, Any]:
         return self.study.settings_of(*self.row, seed) | chosen
 
@@ -328,6 +334,8 @@ def _copy_findings(source: Path, target: Path) -> None:
 
 def write_findings(tuning: Tuning, rows: list[dict[str, Any]], out: Path) -> dict[str, Any]:
     """The trials as a table, and the winner's settings as JSON."""
+    usual = tuning.usual_settings() if tuning.default_first else {}
+    rows = [row | {"settings": row["settings"] or usual} for row in rows]
     best = max(rows, key=lambda row: row["value"])  # of equals, the first of the plan
     default = next((row["value"] for row in rows if tuning.default_first and row["trial"] == 0), None)
     model, method = tuning.row

@@ -11,7 +11,6 @@ import pyarrow as pa
 from jinja2 import Environment, PackageLoader, select_autoescape
 from markupsafe import Markup
 
-from accord.estimators.handed import in_words
 from accord.files import write_whole
 from accord.report import plots
 from accord.report.thumbnails import thumbnails
@@ -52,7 +51,11 @@ def write_run_report(rec: Recommender, path: Path) -> None:
 
 def _weights(notes: dict[str, Any]) -> str:
     """What became of the weights of a model that was handed over."""
-    return f"The model came with weights: {in_words(notes['weights'])}." if "weights" in notes else ""
+    if "weights" not in notes:
+        return ""
+    from accord.estimators.handed import in_words
+
+    return f"The model came with weights: {in_words(notes['weights'])}."
 
 
 def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str, Any]]:
