@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from accord.errors import DataError, first_line, nearest
+from accord.errors import DataError, Stopped, first_line, nearest
 from accord.memory import in_bytes, machine_memory
 
 USER_NAMES = ("user", "user_id", "userid", "uid", "user id")
@@ -156,6 +156,8 @@ class TextFile:
                         include_columns=wanted, column_types={name: pa.string() for name in wanted}
                     ),
                 )
+        except pa.ArrowCancelled as error:  # by a signal, whose handler has run by now
+            raise Stopped from error
         except (pa.ArrowException, OSError) as error:
             reason = first_line(error)
             if "straddl" in reason:
