@@ -167,7 +167,8 @@ def test_a_cell_is_known_by_the_contents_of_its_files(tmp_path: Path, monkeypatc
     path.write_text("user,item\n1,2\n3,5\n")
     os.utime(path, (1, 1))  # the same size and time, as after `cp -p` or a checkout
     assert identity_of(path) != first
-    for more in ({"valid": path}, {"truths": (path,)}):
+    changes: list[dict[str, Any]] = [{"valid": path}, {"truths": (path,)}]
+    for more in changes:
         before = identity_of(other, **more)
         assert before != first
         path.write_text("user,item\n1,2\n3,6\n")
