@@ -66,8 +66,10 @@ def copy_whole(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, *, replace: bool = True) -> Iterator[Path]:
     """A fresh folder that takes the place of ``path`` when the block succeeds, and vanishes if not.
+
+    Without ``replace`` only a place that is free, or an empty folder, is taken; else it is an OSError.
 
     It is made inside a hidden folder next to ``path``, which names its process and takes what ``path`` held before.
     A process that is killed between the two renames leaves it there: `standing` reads it, `clear_dead` restores it.
@@ -79,7 +81,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
         (work / OWNER).write_text(json.dumps(_this_process()), encoding="utf-8")
         (work / NEW).mkdir()
         yield work / NEW
-        if path.exists():
+        if replace and path.exists():
             path.rename(work / OLD)
         (work / NEW).rename(path)
     finally:

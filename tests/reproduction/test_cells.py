@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from accord import locks
 from accord.errors import DataError
 from accord.experiments.study import Cell
 from accord.reproduction import cells
@@ -121,7 +122,7 @@ def test_cells_stay_files_while_another_process_packs(tmp_path: Path, monkeypatc
     store = StudyCells(tmp_path / "x")
     done = keep(store, FIRST)
     with (tmp_path / LOCK).open("a+b") as other:
-        cells._lock(other.fileno())
+        locks._lock(other.fileno())
         assert not store.pack(COLUMNS)
     assert (store.folder / f"{FIRST.name}.json").is_file()
     assert not (tmp_path / TABLE).exists()

@@ -12,7 +12,8 @@ import typer
 from accord import __version__
 from accord.cli.answers import App
 from accord.cli.given import given_data, place
-from accord.cli.process import as_a_command, is_out_of_memory, leave_pandas_out
+from accord.cli.process import as_a_command, is_out_of_memory, keep_standard_streams, leave_pandas_out
+from accord.cli.stopping_in_time import STOPPED, answered, end_at_once, ending_in_time
 from accord.cli.words import as_options, names_of, refuse_given, settings_of, space_of
 from accord.errors import AccordError, DataWarning, InterruptedRunError, SettingError, Stopped, first_line
 
@@ -541,9 +542,16 @@ def _flags() -> dict[str, str]:
 
 def main() -> None:
     """Entry point of the `accord` command, a process of its own."""
+    keep_standard_streams()
     if len(sys.argv) > 1 and not set(sys.argv) & {"-h", "--help", "--version"}:
         leave_pandas_out()
-    run()
+    try:
+        with ending_in_time(_how_to_resume):
+            run()
+    except SystemExit as stop:
+        if stop.code == STOPPED:
+            end_at_once()
+        raise
 
 
 def run() -> None:
@@ -553,7 +561,14 @@ def run() -> None:
 
 
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"accord: {message}", file=sys.stderr)
+    _tell(f"accord: {message}")
+
+
+def _tell(words: str) -> None:
+    """Even where a progress bar was stopped so hard that it still holds the stream."""
+    if sys.stderr is None:  # closed by whoever started the command
+        return
+    print(words, file=getattr(sys.stderr, "rich_proxied_file", sys.stderr), flush=True)
 
 
 def _run() -> None:
@@ -570,24 +585,26 @@ def _run_command() -> None:
                 raise SettingError(f"{word!r} is no UTF-8; rename the file, or type the id as it is in the log.")
         app()
     except InterruptedRunError as error:
-        print(f"accord: {error}", file=sys.stderr)
-        sys.exit(130)
+        answered()
+        _tell(f"accord: {error}")
+        sys.exit(STOPPED)
     except AccordError as error:
-        print(f"accord: {as_options(str(error), _flags())}", file=sys.stderr)
+        _tell(f"accord: {as_options(str(error), _flags())}")
         sys.exit(2)
     except (Stopped, KeyboardInterrupt):
-        print(f"accord: stopped{_how_to_resume()}.", file=sys.stderr)
-        sys.exit(130)
+        answered()
+        _tell(f"accord: stopped{_how_to_resume()}.")
+        sys.exit(STOPPED)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:
         where = f"'{error.filename}': " if error.filename else ""
-        print(f"accord: {where}{error.strerror or error}; nothing more was done.", file=sys.stderr)
+        _tell(f"accord: {where}{error.strerror or error}; nothing more was done.")
         sys.exit(2)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         what = ". ".join(first_line(error).split(". ")[:2])
         advice = "end other programs that hold memory, or choose a smaller batch_size"
-        print(f"accord: {what}; {advice}{_how_to_resume()}.", file=sys.stderr)
+        _tell(f"accord: {what}; {advice}{_how_to_resume()}.")
         sys.exit(2)

@@ -44,6 +44,8 @@ def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) ->
         rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
         ui.table([table.column_names, *rows], title)
     elif path is None:
+        if sys.stdout is None:  # closed by whoever started the command
+            raise SettingError("There is no standard output to write to; name a file with --out.")
         sys.stdout.write(as_text(table, chosen))
     else:
         write(table, chosen, path)

@@ -10,9 +10,13 @@ from pathlib import Path
 
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import kind_of
+from accord.locks import locked, owner_of
 
 CHECKPOINTS = "checkpoints"
 """The folder in which comparisons and searches keep checkpoints of trainings that run."""
+
+LOCK = ".lock"
+"""The file that a comparison locks in its folder."""
 
 
 @contextmanager
@@ -43,6 +47,32 @@ def topmost_new(path: Path) -> Path | None:
             break
         path = path.parent
     return new
+
+
+@contextmanager
+def alone(out: Path, what: str) -> Iterator[None]:
+    """No other process makes such a thing in this folder meanwhile."""
+    out.mkdir(parents=True, exist_ok=True)
+    with locked(out / LOCK) as ours:
+        if not ours:
+            owner = owner_of(out / LOCK) or "another process"
+            raise DataError(
+                f"The {what} in '{out}' is being made by {owner}; wait for its end, or choose another path."
+            )
+        try:
+            yield
+        finally:
+            (out / LOCK).unlink(missing_ok=True)
+
+
+def remove_empty(path: Path, top: Path) -> None:
+    """Remove folders that are empty again, from a path up to the highest that was made for it."""
+    try:
+        while path != top.parent:
+            path.rmdir()
+            path = path.parent
+    except OSError:
+        pass  # somebody has put something there
 
 
 def refuse_others(out: Path, what: str, own: Collection[str]) -> None:

@@ -106,7 +106,7 @@ def run_audit(
     else:
         shown = min(top, audit.issues.num_rows)
         words = f"The {shown} least believable {run.what}"
-        answer = output.emit(audit.issues.slice(0, top), "table", None, words)
+        answer = output.emit(audit.issues.slice(0, shown), "table", None, words)
     answer |= {"judged": audit.issues.num_rows, "flagged": audit.flagged, "rule": audit.rule}
     ui.say(f"{audit.flagged} of {audit.issues.num_rows} {run.what} flagged ({audit.rule})")
     if judged is not None:

@@ -29,7 +29,7 @@ from accord.data.dialects import (
     separator_of,
     suffixes,
 )
-from accord.errors import DataError, first_line
+from accord.errors import DataError, Stopped, first_line
 from accord.memory import in_bytes, machine_memory
 
 READABLE = (
@@ -196,6 +196,8 @@ class TextFile:
                         include_columns=wanted, column_types={name: pa.string() for name in wanted}
                     ),
                 )
+        except pa.ArrowCancelled as error:  # by a signal, whose handler has run by now
+            raise Stopped from error
         except (pa.ArrowException, OSError, EOFError) as error:
             reason = first_line(error)
             if "straddl" in reason:

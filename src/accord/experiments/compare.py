@@ -8,8 +8,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from accord.estimators.run_folder import read_json, write_json
+from accord.estimators.run_folder import write_json
 from accord.experiments.cells import CellFiles, CellStore
+from accord.experiments.stored import is_sound, read_stored
 from accord.experiments.study import CHECKPOINTS, NO_SEARCH, Cell, Job, Study
 from accord.experiments.verdicts import Tested, add_served, add_verdicts
 from accord.training import Callback, Checkpoints
@@ -39,7 +40,8 @@ def write_summary(
 ) -> dict[str, Any]:
     """Summarise the cells that are done, with intervals, and save the summary."""
     paths = [folder / SUMMARY for folder in (out, reuse) if folder is not None]
-    before = [read_json(path) for path in paths if path.is_file()] if study.tested() else []
+    found = [read_stored(path, "summary") for path in paths] if study.tested() else []
+    before = [one for one in found if one is not None]
     summary = full_summary(study, CellFiles(out), results, before) | {"identity": study.identity_of_all()}
     write_json(out / SUMMARY, summary)
     return summary
@@ -115,7 +117,9 @@ def run_cells(
 
 def _done(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
     result = store.read(cell)
-    return result if result is not None and result.get("identity") == study.identity(cell) else None
+    if not is_sound(result, "cell") or result is None:
+        return None
+    return result if result["identity"] == study.identity(cell) else None
 
 
 def _finished(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:

@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.errors import AccordError, DataError, LimitError
-from accord.estimators.run_folder import read_json, write_json
+from accord.estimators.run_folder import write_json
 from accord.experiments.budget import ROUNDS, Budget
 from accord.experiments.cells import CellFiles, CellStore
 from accord.experiments.compare import Wanted, every_row
 from accord.experiments.spaces import FIRST_ROUND, SECOND_ROUND, narrowed, second_round, size
-from accord.experiments.study import CHECKPOINTS, ORACLE, Cell, Study, refuse_varied, row_name
+from accord.experiments.stored import is_sound, read_stored
+from accord.experiments.study import CHECKPOINTS, MOST, ORACLE, Cell, Study, refuse_varied, row_name
 from accord.experiments.trials import Asked, Trials
 from accord.files import copy_whole, whole_file
 from accord.methods import METHODS, Space
@@ -72,6 +73,8 @@ class Tuning:
         self.study.check()
         if self.trials < 1 or self.seeds < 1:
             raise DataError("A search needs at least one trial and one seed.")
+        if max(self.trials, self.seeds) > MOST:
+            raise DataError(f"A search has at most {MOST} trials and {MOST} seeds; give smaller numbers.")
         for name, values in self.whole_space().items():
             refuse_varied(name)
             for value in values:
@@ -285,7 +288,7 @@ def _in_rounds(one: Any, method: str, budget: Budget, path: Path, search: Search
 
 def _read_findings(tuning: Tuning, path: Path) -> dict[str, Any] | None:
     """The findings in a folder, where they are those of a search, brought to its end."""
-    found = read_json(path / FINDINGS) if (path / FINDINGS).is_file() else {}
+    found = read_stored(path / FINDINGS, "findings") or {}
     planned = min(tuning.trials, size(tuning.whole_space()))
     is_done = found.get("identity") == tuning.identity() and found.get("planned", 0) >= planned
     return found if is_done else None
@@ -311,6 +314,8 @@ def _found_by_cells(one: Any, first: Cell, budget: Budget, stores: Sequence[Cell
     cells = [first._replace(seed=seed) for seed in range(one.seeds)]
     for cell, store in product(cells, stores):
         done = store.read(cell) or {}
+        if not is_sound(done, "cell"):
+            continue
         if not budget.matches(str(done.get("search_budget", "")), searched):
             continue
         for names in (list(searched), [name for name in searched if name in FIRST_ROUND]):

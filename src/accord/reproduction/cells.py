@@ -9,10 +9,8 @@ finds the cell.
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from glob import escape
 from pathlib import Path
@@ -26,6 +24,7 @@ from accord.errors import DataError, first_line
 from accord.estimators.run_folder import read_json, write_json
 from accord.experiments.study import CELLS, Cell
 from accord.files import copy_whole, whole_file
+from accord.locks import locked
 
 TABLE, VALUES, LOCK = "cells.parquet", "values.parquet", ".cells.lock"
 """Of all cells of a study; of what they measure of each user or example; held while they are rewritten."""
@@ -35,8 +34,8 @@ PLAIN: dict[str, pa.DataType] = {
     **{"selection": pa.string(), "seconds": pa.float64(), "epochs": pa.int64(), "inject": pa.float64()},
 }
 """Columns with a type of their own. Everything else is JSON, one column for each name; a gap: the cell lacks it."""
-WAIT, LOOK = 60.0, 0.1
-"""Seconds to wait for another process that packs, and between two looks."""
+WAIT = 60.0
+"""Seconds to wait for another process that packs."""
 
 Key = tuple[str, str, str, int]
 """Part, model, method and seed."""
@@ -112,7 +111,7 @@ class StudyCells:
         """
         if not any(self.folder.glob("*.json")):
             return True
-        with _alone(self.path.parent) as alone:
+        with locked(self.path.parent / LOCK, wait=WAIT, without=False) as alone:
             if alone:
                 self._pack(columns)
         return alone
@@ -274,37 +273,3 @@ def _stamp(path: Path) -> Any:
     except OSError:
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-@contextmanager
-def _alone(study: Path) -> Iterator[bool]:
-    """Whether no other process rewrites the tables of a study meanwhile; the lock goes with its process."""
-    with (study / LOCK).open("a+b") as file:
-        yield _waited_for(file.fileno())
-
-
-def _waited_for(file: int) -> bool:
-    end = time.monotonic() + WAIT
-    while True:
-        try:
-            _lock(file)
-        except (BlockingIOError, PermissionError):  # another process has it
-            if time.monotonic() > end:
-                return False
-            time.sleep(LOOK)
-        except OSError:  # a file system without locks
-            return False
-        else:
-            return True
-
-
-def _lock(file: int) -> None:
-    """Take the lock of an open file, which closing it gives back."""
-    if os.name == "nt":
-        import msvcrt
-
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
