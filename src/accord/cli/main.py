@@ -13,7 +13,7 @@ from accord.cli.answers import App
 from accord.cli.given import given_data
 from accord.cli.process import as_a_command, is_out_of_memory, leave_pandas_out
 from accord.cli.words import as_options, names_of, refuse_given, settings_of, space_of
-from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped, first_line
+from accord.errors import AccordError, InterruptedRunError, SettingError, Stopped, first_line, harmless
 
 app = App(
     name="accord",
@@ -50,6 +50,10 @@ NoiseKind = Annotated[str, typer.Option(help="uniform (over all classes), others
 File = Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")]
 OnUnknown = Annotated[
     str, typer.Option(help="Users and items that are not in the log: refuse names them, skip leaves them out.")
+]
+Spreadsheet = Annotated[
+    bool,
+    typer.Option("--spreadsheet", help="CSV for spreadsheet programs: ' before text that they take for a formula."),
 ]
 Answer = dict[str, Any]
 """What a command says with --json."""
@@ -169,18 +173,20 @@ def recommend(
     run: Run,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user id; may be given many times.")] = None,
     users_file: Annotated[
-        Path | None, typer.Option("--users", "--users-file", help="A file with one user id a line.")
+        Path | None,
+        typer.Option("--users", "--users-file", help="A file with one user id a line; - for standard input."),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Items for each user.")] = 10,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Also items the user has clicked.")] = False,
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
     out: File = None,
     on_unknown: OnUnknown = "refuse",
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """Top-k lists for users of the log."""
     from accord.cli.runs import run_recommend
 
-    return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown)
+    return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown, spreadsheet)
 
 
 @app.command(
@@ -203,11 +209,12 @@ def predict(
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
     out: File = None,
     on_unknown: OnUnknown = "refuse",
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """Scores of pairs, or labels of examples, by a run."""
     from accord.cli.runs import run_predict
 
-    return run_predict(run, data, probabilities, format, out, on_unknown)
+    return run_predict(run, data, probabilities, format, out, on_unknown, spreadsheet)
 
 
 @app.command(epilog="Example: accord audit run --top 20 --out issues.csv --write-clean clean.parquet")
@@ -224,11 +231,12 @@ def audit(
     truth: Annotated[
         Path | None, typer.Option(help="is_noise of each click, or is_noise or true_label of each example.")
     ] = None,
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """List the clicks or labels that are probably wrong, worst first."""
     from accord.cli.runs import run_audit
 
-    return run_audit(run, top, share, out, write_clean, truth)
+    return run_audit(run, top, share, out, write_clean, truth, spreadsheet)
 
 
 @app.command(epilog="Example: accord evaluate run --truth truth.parquet -k 5 -k 20")
@@ -504,12 +512,12 @@ def _run() -> None:
         sys.exit(0)
     except OSError as error:
         where = f"'{error.filename}': " if error.filename else ""
-        print(f"accord: {where}{error.strerror or error}; nothing more was done.", file=sys.stderr)
+        print(harmless(f"accord: {where}{error.strerror or error}; nothing more was done."), file=sys.stderr)
         sys.exit(2)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         what = ". ".join(first_line(error).split(". ")[:2])
         advice = "end other programs that hold memory, or choose a smaller batch_size"
-        print(f"accord: {what}; {advice}{_how_to_resume()}.", file=sys.stderr)
+        print(harmless(f"accord: {what}; {advice}{_how_to_resume()}."), file=sys.stderr)
         sys.exit(2)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import kind_of
+from accord.plain import refuse_links
 
 CHECKPOINTS = "checkpoints"
 """The folder in which comparisons and searches keep checkpoints of trainings that run."""
@@ -24,7 +25,8 @@ def nothing_left(out: Path, worth: Callable[[], bool]) -> Iterator[None]:
     except (AccordError, OSError) as error:
         begun = out / CHECKPOINTS
         if new is not None and not worth() and not (begun.is_dir() and any(begun.iterdir())):
-            shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(out, ignore_errors=True)
+            remove_empty(out.parent, new)
         if isinstance(error, OSError):
             raise cannot_write(out, error) from error
         raise
@@ -45,11 +47,23 @@ def topmost_new(path: Path) -> Path | None:
     return new
 
 
+def remove_empty(path: Path, top: Path) -> None:
+    """Remove folders that are empty again, from a path up to the highest that was made for it."""
+    try:
+        while path != top.parent:
+            path.rmdir()
+            path = path.parent
+    except OSError:
+        pass  # somebody has put something there
+
+
 def refuse_others(out: Path, what: str, own: Collection[str]) -> None:
     """A comparison or a search goes into an empty folder, or where one of its kind has been begun.
 
     ``own`` are names of what such a one leaves there.
     """
+    if out.is_dir():
+        refuse_links(out)
     found = kind_of(out)
     if found is not None:
         raise DataError(f"'{out}' holds a {found}; choose another path.")

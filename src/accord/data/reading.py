@@ -13,10 +13,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
+from accord.data.parquet_files import read_parquet_file
 from accord.errors import DataError, first_line, nearest
-from accord.memory import in_bytes, machine_memory
+from accord.memory import refuse_too_large
+from accord.plain import open_plain, size_of
 
 USER_NAMES = ("user", "user_id", "userid", "uid", "user id")
 ITEM_NAMES = ("item", "item_id", "itemid", "iid", "movie_id", "movieid", "product_id", "article_id", "item id")
@@ -31,8 +32,8 @@ BLOCK = 1 << 22
 NAMES_SHOWN = 20
 NAME_KEY, TEXT_KEY = b"accord.source", b"accord.text"
 """Metadata of a table that was read from a file."""
-OFFSET = 4
-"""Bytes that say where a text ends in memory."""
+CELL, CLICK = 8, 40
+"""Bytes of memory for a cell of text, besides its letters, and for a row that becomes a click."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,11 @@ class TextFile:
         # Everything is read as text, so that ids such as 007 survive; numbers are recognised later.
         wanted = names or self.column_names
         try:
-            quoted = _holds_quotes(self.path)
+            size = size_of(self.path)
+            refuse_too_large(size, f"'{self.path}'", "give a smaller file")
+            quoted, rows = _quotes_and_rows(self.path)
+            need = size + rows * (CELL * len(wanted) + CLICK)
+            refuse_too_large(need, f"'{self.path}' with {rows:,} rows", "give fewer rows")
             with _WholeLineEnds(self.path) if quoted else nullcontext(self.path) as source:
                 table = pyarrow.csv.read_csv(
                     source,
@@ -179,18 +184,27 @@ class _WholeLineEnds(io.FileIO):
         return whole
 
 
-def _holds_quotes(path: Path) -> bool:
-    """Whether a cell may hold line ends; where none can, rows are found a third faster."""
-    with path.open("rb") as file:
-        return any(b'"' in block for block in iter(lambda: file.read(1 << 20), b""))
+def _quotes_and_rows(path: Path) -> tuple[bool, int]:
+    """Whether a cell may hold line ends, and the most rows that there are.
+
+    Where no cell can, rows are found a third faster.
+    """
+    quoted, rows = False, 1
+    with open_plain(path) as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            quoted = quoted or b'"' in block
+            rows += block.count(b"\n") + (block.count(b"\r") if b"\r" in block else 0)
+    return quoted, rows
 
 
 def _open_file(path: Path) -> pa.Table | TextFile:
     if path.is_dir():
         raise DataError(f"'{path}' is a folder; give the log file in it.")
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             head = file.read(HEAD)
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"'{path}' cannot be opened: {error.strerror or error}.") from error
     except ValueError as error:  # a NUL in the name
@@ -205,45 +219,6 @@ def _open_file(path: Path) -> pa.Table | TextFile:
     if head.startswith(PARQUET_MAGIC) or b"\0" in head:
         raise DataError(f"'{path}' is not a text file, though its name says so; give {READABLE}.")
     return _open_text(path, SEPARATORS[suffix], head)
-
-
-def _refuse_bombs(path: Path, rows: int, schema: pa.Schema, names: list[str] | None) -> None:
-    """A few bytes of Parquet can expand to very many rows; rows that cannot fit are refused unread."""
-    kinds = [field.type for field in schema if names is None or field.name in names]
-    need, free = int(rows * sum(_bytes_each(kind) for kind in kinds)), machine_memory()
-    if need > free:
-        raise DataError(
-            f"'{path}' says it holds {rows:,} rows, which need {in_bytes(need)} of memory at least, but this "
-            f"machine has {in_bytes(free)} free; give fewer rows."
-        )
-
-
-def _bytes_each(kind: pa.DataType) -> float:
-    """Bytes that a value takes in memory at least."""
-    try:
-        return kind.bit_width / 8
-    except ValueError:  # text and lists: where each ends
-        return 0.0 if pa.types.is_null(kind) else OFFSET
-
-
-def read_parquet_file(path: Path, names: list[str] | None = None) -> pa.Table:
-    """A Parquet file, or some columns of it, with every value looked at: text is UTF-8, and all rows are there."""
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            _refuse_bombs(path, file.metadata.num_rows, file.schema_arrow, names)
-            table = file.read(names)
-        table.validate(full=True)
-    except DataError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError) as error:
-        raise DataError(
-            f"'{path}' is not a Parquet file, though its name says so, or damaged: {first_line(error)}."
-        ) from error
-    if len(set(table.column_names)) < len(table.column_names):
-        raise DataError(f"'{path}' names a column twice; give each its own name.")
-    if names is not None and set(table.column_names) != set(names):
-        raise DataError(f"'{path}' has not the columns {', '.join(names)}.")
-    return table
 
 
 def _open_text(path: Path, separator: str, head: bytes) -> TextFile:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow.parquet as parquet
 
+from accord.data.parquet_files import read_parquet_file
 from accord.estimators.run_folder import read_json, write_json
 from accord.experiments.study import CELLS
 from accord.files import copy_whole
@@ -54,7 +54,9 @@ class CellFiles:
 
     def values(self, cell: Cell, column: str) -> np.ndarray | None:
         path = self.folder / f"{cell.name}.parquet"
-        return np.asarray(parquet.read_table(path, columns=[column])[column], float) if path.is_file() else None
+        if not path.is_file():
+            return None
+        return np.asarray(read_parquet_file(path, [column], inside=True)[column], float)
 
     def copy_from(self, other: CellFiles, cell: Cell) -> None:
         for suffix in (".parquet", ".json"):  # the file that says a cell is finished comes last

@@ -16,6 +16,7 @@ from accord.experiments.compare import Start, Wanted, every_row, full_summary, r
 from accord.experiments.study import CELLS, Cell, Study
 from accord.experiments.tuning import SearchProgress, tuned_study
 from accord.experiments.verdicts import add_served, add_verdicts
+from accord.plain import refuse_links
 from accord.reproduction.cells import TABLE, VALUES, StudyCells, parts_of
 from accord.reproduction.measures import COLUMNS
 from accord.reproduction.parts import Declared, Part, folder_name
@@ -120,6 +121,8 @@ def judged(declared: Declared, out: Path) -> dict[str, Any]:
 
 def refuse_other_study(declared: Declared, out: Path) -> None:
     """A study is resumed in its own folder, or begins in an empty one."""
+    if out.is_dir():
+        refuse_links(out)
     found = kind_of(out)
     if (out / OUTCOME).is_file():
         outcome = read_json(out / OUTCOME)
