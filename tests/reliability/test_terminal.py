@@ -59,8 +59,8 @@ def on_terminal(*words: object) -> str:
     "words",
     [
         ["audit", "RUN", "--top", "3"],
-        ["recommend", "RUN", "--user", f"u1{EVIL}", "--format", "csv"],
-        ["recommend", "RUN", "--user", f"u1{EVIL}", "--format", "json"],
+        ["recommend", "RUN", "--user", f"u1{EVIL}", "--include-seen", "--format", "csv"],
+        ["recommend", "RUN", "--user", f"u1{EVIL}", "--include-seen", "--format", "json"],
         ["recommend", "RUN", "--user", f"nobody{EVIL}"],
         ["audit", f"nowhere{EVIL}"],
     ],

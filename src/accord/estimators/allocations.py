@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
+import torch
+from torch.overrides import TorchFunctionMode
 
 from accord.errors import DataError
 
@@ -29,32 +30,34 @@ FURTHER = 1 << 26
 """Bytes beyond twice those of the file: what is made on the way, such as a look at one example."""
 
 
-class _Limited(TorchDispatchMode):
+class _Limited(TorchFunctionMode):
     """Adds up the tensors that are made, and refuses the one that is too much before it is made."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self.left = most
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = str(func).split(".")[1] if "." in str(func) else ""
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, more = getattr(func, "__name__", ""), kwargs or {}
         if name.removeprefix("new_") in MAKERS:
-            self.left -= _bytes_of(name, args, kwargs or {})
+            self.left -= _bytes_of(name, args, more)
             if self.left < 0:
                 raise DataError("its settings ask for networks that are larger than its weights")
-        return func(*args, **(kwargs or {}))
+        return func(*args, **more)
 
 
 def _bytes_of(name: str, args: Any, kwargs: Any) -> int:
-    sizes = [one for one in args if isinstance(one, list | tuple)]
+    given = [one for one in (*args, kwargs.get("size")) if isinstance(one, int | float | list | tuple)]
+    sizes = [one for one in given if isinstance(one, list | tuple)]
+    numbers = [int(one) for one in given if isinstance(one, int | float) and math.isfinite(one)]
     if sizes:
-        count = math.prod(int(n) for n in sizes[0])
+        count = math.prod(int(one) for one in sizes[0])
+    elif name in ("arange", "randperm"):
+        count = max((abs(one) for one in numbers), default=0)
     else:
-        count = math.prod(int(n) for n in args if isinstance(n, int | float)) if name == "eye" else 0
-        count = count or max((int(n) for n in args if isinstance(n, int | float)), default=0)
-        count = count**2 if name == "eye" and len(args) == 1 else count
+        count = math.prod(numbers) * (numbers[0] if name == "eye" and len(numbers) == 1 else 1)
     kind = kwargs.get("dtype")
-    return count * (4 if kind is None else kind.itemsize)
+    return count * (kind.itemsize if isinstance(kind, torch.dtype) else 4)
 
 
 @contextmanager
