@@ -13,7 +13,7 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "files", "locks", "memory", "registry"),
+    ("errors", "files", "locks", "memory", "plain", "registry"),
     ("extras",),
     ("kernels",),
     ("objectives",),
@@ -37,7 +37,7 @@ MAY = {
     "kernels": set(),
     "objectives": set(),
     "models": {"errors", "registry", "kernels"},
-    "data": {"errors", "files", "locks", "memory", "extras"},
+    "data": {"errors", "files", "locks", "memory", "plain", "extras"},
     "batches": {"data", "models"},
     "optim": {"kernels"},
     "methods": {"errors", "registry", "objectives", "models", "optim"},

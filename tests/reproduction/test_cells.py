@@ -147,7 +147,7 @@ def test_a_packed_cell_is_copied_with_its_values(tmp_path: Path) -> None:
 
 def test_damaged_tables_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / TABLE).write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"cells\.parquet' cannot be read as Parquet"):
+    with pytest.raises(DataError, match=r"cells\.parquet' is not a Parquet file"):
         StudyCells(tmp_path / "x").read(FIRST)
 
 

@@ -147,8 +147,11 @@ class GivenClicks(Given):
     def _log(self) -> Any:
         """What was piped in is read at once."""
         from accord.data.reading import read_standard_input
+        from accord.plain import read_stream
 
-        return read_standard_input(sys.stdin.buffer.read()) if str(self.data) == "-" else self.data
+        if str(self.data) != "-":
+            return self.data
+        return read_standard_input(read_stream(sys.stdin.buffer, "The standard input"))
 
     def _unusual(self) -> dict[str, Any]:
         return {name: value for name, value in self.more.items() if value != "drop"}

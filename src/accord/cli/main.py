@@ -15,7 +15,14 @@ from accord.cli.given import given_data, place
 from accord.cli.process import as_a_command, is_out_of_memory, keep_standard_streams, leave_pandas_out
 from accord.cli.stopping_in_time import STOPPED, answered, end_at_once, ending_in_time
 from accord.cli.words import as_options, names_of, refuse_given, settings_of, space_of
-from accord.errors import AccordError, DataWarning, InterruptedRunError, SettingError, Stopped, first_line
+from accord.errors import (
+    AccordError,
+    DataWarning,
+    InterruptedRunError,
+    SettingError,
+    Stopped,
+    first_line,
+)
 
 app = App(
     name="accord",
@@ -59,6 +66,10 @@ NoiseKind = Annotated[str, typer.Option(help="uniform (over all classes), others
 File = Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")]
 OnUnknown = Annotated[
     str, typer.Option(help="Users and items that are not in the log: refuse names them, skip leaves them out.")
+]
+Spreadsheet = Annotated[
+    bool,
+    typer.Option("--spreadsheet", help="CSV for spreadsheet programs: ' before text that they take for a formula."),
 ]
 Answer = dict[str, Any]
 """What a command says with --json."""
@@ -188,18 +199,20 @@ def recommend(
     run: Run,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user id; may be given many times.")] = None,
     users_file: Annotated[
-        Path | None, typer.Option("--users", "--users-file", help="A file with one user id a line.")
+        Path | None,
+        typer.Option("--users", "--users-file", help="A file with one user id a line; - for standard input."),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Items for each user.")] = 10,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Also items the user has clicked.")] = False,
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
     out: File = None,
     on_unknown: OnUnknown = "refuse",
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """Top-k lists for users of the log."""
     from accord.cli.runs import run_recommend
 
-    return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown)
+    return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown, spreadsheet)
 
 
 @app.command(
@@ -222,11 +235,12 @@ def predict(
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
     out: File = None,
     on_unknown: OnUnknown = "refuse",
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """Scores of pairs, or labels of examples, by a run."""
     from accord.cli.runs import run_predict
 
-    return run_predict(run, data, probabilities, format, out, on_unknown)
+    return run_predict(run, data, probabilities, format, out, on_unknown, spreadsheet)
 
 
 @app.command(
@@ -281,6 +295,7 @@ def audit(
     truth: Annotated[
         Path | None, typer.Option(help="is_noise of each click, or is_noise or true_label of each example.")
     ] = None,
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """List the clicks or labels that are probably wrong: those of a run, or of files with predictions."""
     files: Answer = {"labels": labels, "pred_probs": pred_probs, "classes": classes, "label": label}
@@ -290,12 +305,12 @@ def audit(
         from accord.cli.runs import run_audit
 
         refuse_given("goes with files that are judged without a run", **files)
-        return run_audit(run, top, share, out, write_clean, truth, write_issues, log)
+        return run_audit(run, top, share, out, write_clean, truth, write_issues, log, spreadsheet)
     from accord.cli.predictions import Asked, run_audit_predictions
 
     refuse_given("goes with a run", truth=truth, log=log)
     files |= {"pred_probs": pred_probs or [], "scores": scores or [], "top": top, "share": share, "out": out}
-    files |= {"write_clean": write_clean, "write_issues": write_issues}
+    files |= {"write_clean": write_clean, "write_issues": write_issues, "spreadsheet": spreadsheet}
     return run_audit_predictions(Asked(**files, example=example, annotator=annotator))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from accord.errors import AccordError, DataError
 from accord.estimators.run_folder import kind_of
 from accord.locks import locked, owner_of
+from accord.plain import refuse_links
 
 CHECKPOINTS = "checkpoints"
 """The folder in which comparisons and searches keep checkpoints of trainings that run."""
@@ -28,7 +29,8 @@ def nothing_left(out: Path, worth: Callable[[], bool]) -> Iterator[None]:
     except (AccordError, OSError) as error:
         begun = out / CHECKPOINTS
         if new is not None and not worth() and not (begun.is_dir() and any(begun.iterdir())):
-            shutil.rmtree(new, ignore_errors=True)
+            shutil.rmtree(out, ignore_errors=True)
+            remove_empty(out.parent, new)
         if isinstance(error, OSError):
             raise cannot_write(out, error) from error
         raise
@@ -80,6 +82,8 @@ def refuse_others(out: Path, what: str, own: Collection[str]) -> None:
 
     ``own`` are names of what such a one leaves there.
     """
+    if out.is_dir():
+        refuse_links(out)
     found = kind_of(out)
     if found is not None:
         raise DataError(f"'{out}' holds a {found}; choose another path.")

@@ -59,7 +59,7 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
         ui.say(words)
     ui.say("Train the winner:")
     line = fit_line(found, data, given)
-    ui.out.print(line, markup=False, soft_wrap=True)
+    ui.out.print(ui.harmless(line), markup=False, soft_wrap=True)
     ui.say(f"Settings: {out / 'best.json'}    Report: {out / REPORT}")
     return {**found, "command": line, "report": out / REPORT}
 

@@ -14,17 +14,20 @@ from numpy.lib import format as npy
 
 from accord.data.columns import begun, listed
 from accord.data.ids import pc
+from accord.data.image_heads import open_image
 from accord.data.reading import read_table
+from accord.data.text_arrays import refuse_long_words
 from accord.errors import DataError, first_line, nearest
 from accord.extras import needed
-from accord.memory import in_bytes, machine_memory
+from accord.memory import refuse_too_large
+from accord.plain import size_of
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
 WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
 LONGEST_LABEL = 1000
-IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-"""Decoders that are used: no format that hands its content to another program, as EPS does."""
+NUMBER = 20
+"""Bytes of memory for a number of a table, while its columns become one array."""
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
 Tick = Callable[[int, int], None]
 """Called with images read and images in all."""
@@ -52,6 +55,8 @@ def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str
     names = [name for name in table.column_names if name != label and name not in ignore]
     if not names or table.num_rows == 0:
         raise DataError(f"{begun(where)} has no columns of numbers besides '{label}', or no rows.")
+    need = NUMBER * len(names) * table.num_rows
+    refuse_too_large(need, f"{begun(where)} with {table.num_rows:,} rows", "give fewer rows or columns")
     inputs = np.stack([_numbers(table[name], name, where) for name in names], 1)
     notes = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
     return Labelled(inputs, _labels(table[label], label, where), None, notes)
@@ -65,13 +70,18 @@ def read_columns(source: Any, names: list[str]) -> np.ndarray:
             raise DataError(f"No column '{name}' in {where}, which the run was trained on; add it.")
     if not table.num_rows:
         raise DataError(f"{begun(where)} holds no rows.")
+    need = NUMBER * len(names) * table.num_rows
+    refuse_too_large(need, f"{begun(where)} with {table.num_rows:,} rows", "give fewer rows")
     return np.stack([_numbers(table[name], name, where) for name in names], 1)
 
 
 def read_array(path: Path) -> np.ndarray:
     """Examples in a file of numpy's; nothing in it is unpickled."""
     try:
+        refuse_too_large(3 * size_of(path), f"'{path}'", "give fewer examples")
         return np.array(npy.open_memmap(path, mode="r"))  # no larger than the file
+    except DataError:
+        raise
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"'{path}' cannot be read as an array of numbers: {first_line(error)}.") from error
 
@@ -99,12 +109,7 @@ def read_image_folder(
     if not names:
         raise DataError(f"{begun(where)} names no images.")
     if size is not None:
-        need, free = 2 * 3 * len(names) * size**2, machine_memory()  # read one by one, and then as one
-        if need > free:
-            raise DataError(
-                f"{len(names)} images of {size}×{size} pixels need {in_bytes(need)} of memory, but this machine "
-                f"has {in_bytes(free)} free; give a smaller size."
-            )
+        _refuse_too_many(len(names), size, size, None)
     pixels = _read_images(folder, names, size, tick)
     notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
     return Labelled(pixels, _labels(table[label], label, where), np.array(names), notes)
@@ -148,6 +153,13 @@ def _numbers(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
     return values.astype(np.float32)
 
 
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+
+
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
@@ -185,7 +197,14 @@ def _labels(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
     return values.astype(np.int64) if whole else values
 
 
+def _refuse_too_many(count: int, width: int, height: int, stored: int | None) -> None:
+    need = 2 * 3 * count * width * height  # read one by one, and then as one
+    words = f"Reading {count} images of {width}×{height} pixels"
+    refuse_too_large(need, words, "give a smaller size, or fewer images", stored)
+
+
 def _words(column: pa.ChunkedArray, name: str, where: str) -> list[str]:
+    refuse_long_words(column, f"column '{name}' of {where}")
     try:
         return [str(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError) as error:  # a date beyond the calendar
@@ -193,8 +212,8 @@ def _words(column: pa.ChunkedArray, name: str, where: str) -> list[str]:
 
 
 def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | None) -> np.ndarray:
-    Image = needed("PIL.Image", "Reading images")
     home, read = folder.resolve(), []
+    stored = 0 if size else sum(_size(folder / name) for name in names)
     for k, name in enumerate(names):
         try:
             path = (folder / name).resolve()
@@ -205,14 +224,21 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
         if not path.is_relative_to(home):
             raise DataError(f"'{name}' (data row {k + 1}) leads out of '{folder}'; name images inside the folder.")
         try:
-            with Image.open(path, formats=IMAGE_FORMATS) as image:
+            with open_image(path, f"'{path}' (data row {k + 1})") as image:
+                if not size:  # all will be of the size of the first, or refused
+                    width, height = image.size
+                    _refuse_too_many(len(names), width, height, stored)
                 plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
                 read.append(np.asarray(plain))
+        except DataError:
+            raise
         except MemoryError as error:
             raise DataError(f"There is not enough memory for '{path}' (data row {k + 1}); give size=N.") from error
         except Exception as error:  # a damaged image can make a decoder raise anything
             reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
             raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
+        if not size and read[-1].shape[:2] != read[0].shape[:2]:
+            break  # which is one too many
         if tick is not None:
             tick(k + 1, len(names))
     return _alike(read, names)

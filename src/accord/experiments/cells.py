@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as parquet
 
-from accord.data.reading import read_parquet_file
+from accord.data.parquet_files import is_whole, read_parquet_file
 from accord.errors import DataError
 from accord.estimators.run_folder import write_json
 from accord.experiments.stored import read_stored
@@ -46,7 +45,7 @@ class CellStore(Protocol):
 def read_values(path: Path, column: str) -> np.ndarray:
     """A metric of each user or example."""
     try:
-        found = read_parquet_file(path, [column])[column]
+        found = read_parquet_file(path, [column], inside=True)[column]
         values = np.asarray(found.cast(pa.float64()), float)
     except (pa.ArrowException, DataError) as error:
         raise DataError(
@@ -55,14 +54,6 @@ def read_values(path: Path, column: str) -> np.ndarray:
     if found.null_count or not len(values):
         raise DataError(f"'{path}' has gaps; remove it and the cell beside it to make it again.")
     return values
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a table is not there, or can be opened."""
-    try:
-        return not path.is_file() or parquet.read_metadata(path).num_rows > 0
-    except (OSError, pa.ArrowException):
-        return False
 
 
 class CellFiles:
@@ -74,7 +65,7 @@ class CellFiles:
     def read(self, cell: Cell) -> dict[str, Any] | None:
         """A cell that is damaged, or whose values are, is made again."""
         found = read_stored(self.folder / f"{cell.name}.json", "cell")
-        return found if _is_whole(self.folder / f"{cell.name}.parquet") else None
+        return found if is_whole(self.folder / f"{cell.name}.parquet") else None
 
     def write(self, cell: Cell, result: dict[str, Any]) -> None:
         write_json(self.folder / f"{cell.name}.json", result)

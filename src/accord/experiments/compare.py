@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
@@ -13,7 +12,8 @@ from accord.experiments.cells import CellFiles, CellStore
 from accord.experiments.stored import is_sound, read_stored
 from accord.experiments.study import CHECKPOINTS, NO_SEARCH, Cell, Job, Study
 from accord.experiments.verdicts import Tested, add_served, add_verdicts
-from accord.training import Callback, Checkpoints
+from accord.plain import refuse_links
+from accord.training import Callback, Checkpoints, clear_checkpoints
 
 SUMMARY = "compare.json"
 """Where a comparison's means and intervals are saved."""
@@ -86,6 +86,9 @@ def run_cells(
     kept: dict[int, CellStore] = {}
     for (study, out), other in zip(studies, reuse or [None] * len(studies), strict=True):
         study.check()
+        for folder in (out, other):
+            if folder is not None and folder.is_dir():
+                refuse_links(folder)
         store, source = stores(out), None if other is None else stores(other)
         store.folder.mkdir(parents=True, exist_ok=True)
         kept[id(study)] = store
@@ -111,7 +114,7 @@ def run_cells(
         group[0].study.run(group, [callback(job) for job in group], keep, checkpoints)
         checkpoints.forget()
     if studies and all(result is not None for own in results for result in own.values()):
-        shutil.rmtree(studies[0][1] / CHECKPOINTS, ignore_errors=True)  # what others left there
+        clear_checkpoints(studies[0][1] / CHECKPOINTS)  # what others left there
     return [[result for result in own.values() if result is not None] for own in results]
 
 

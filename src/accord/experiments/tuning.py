@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -28,7 +27,8 @@ from accord.experiments.study import CHECKPOINTS, MOST, ORACLE, Cell, Study, ref
 from accord.experiments.trials import Asked, Trials
 from accord.files import copy_whole, whole_file
 from accord.methods import METHODS, Space
-from accord.training import Callback, Checkpoints
+from accord.plain import refuse_links
+from accord.training import Callback, Checkpoints, clear_checkpoints
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,7 @@ def tune(
     """Run the trials that are left and save what was found."""
     tuning.check()
     out.mkdir(parents=True, exist_ok=True)
+    refuse_links(out)
     trials = Trials(
         tuning.storage or f"sqlite:///{out / 'study.db'}",
         "-".join(word for word in tuning.row if word),
@@ -138,7 +139,7 @@ def tune(
         if not rows:
             raise DataError(f"No trial of the search could be trained: {trials.first_reason()}")
         found = write_findings(tuning, rows, out)
-    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)  # what others left there
+    clear_checkpoints(out / CHECKPOINTS)  # what others left there
     return found
 
 

@@ -17,6 +17,7 @@ from accord.experiments.stored import is_sound
 from accord.experiments.study import CELLS, MOST, Cell, Study
 from accord.experiments.tuning import SearchProgress, tuned_study
 from accord.experiments.verdicts import add_served, add_verdicts
+from accord.plain import refuse_links
 from accord.reproduction.cells import TABLE, VALUES, StudyCells, parts_of
 from accord.reproduction.measures import COLUMNS
 from accord.reproduction.parts import Declared, Part, folder_name
@@ -131,6 +132,8 @@ def judged(declared: Declared, out: Path) -> dict[str, Any]:
 
 def refuse_other_study(declared: Declared, out: Path) -> None:
     """A study is resumed in its own folder, or begins in an empty one."""
+    if out.is_dir():
+        refuse_links(out)
     found = kind_of(out)
     if (out / OUTCOME).is_file():
         name = read_outcome(out / OUTCOME).get("study")
