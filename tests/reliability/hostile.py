@@ -10,12 +10,14 @@ import io
 import json
 import os
 import resource
+import sqlite3
 import struct
 import sys
 import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,36 @@ def csv_file(rng: Draw, path: Path) -> None:
         path.write_bytes(b"label,item\n" + b"a" * 900 + b",1\n" + b"b,1\n" * 800_000)
     else:
         path.write_bytes(b"user,item\n" + b'"' + b"x\n" * int(rng.integers(1, 9_000_000)))
+
+
+def packed_file(rng: Draw, path: Path) -> None:
+    """Text that is packed a thousand times smaller."""
+    row = [b"1,1\n", b",\r", b"a" * 900 + b",1\n", b'"x\n'][rng.integers(4)]
+    with gzip.open(path, "wb", 6) as file:
+        file.write(b"user,item\n")
+        for _ in range(int(rng.integers(20, 200))):
+            file.write(row * ((1 << 22) // len(row)))
+
+
+def parts(rng: Draw, path: Path) -> None:
+    """A folder of Parquet files."""
+    path.mkdir()
+    for k in range(int(rng.integers(2, 6))):
+        (parquet if rng.random() < 0.7 else lying_parquet)(rng, path / f"{k}.parquet")
+
+
+def database(rng: Draw, path: Path) -> None:
+    """A few pages of SQLite that give rows without end, or long cells."""
+    cell = ["n", "n || 'a'", "hex(zeroblob(1000000))", "zeroblob(900000000)"][rng.integers(4)]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "CREATE VIEW log AS WITH RECURSIVE rows(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM rows) "
+            f"SELECT n AS user, {cell} AS item FROM rows"
+        )
+        connection.commit()
+
+
+SUFFIXES: dict[Any, str] = {csv_file: ".csv", packed_file: ".csv.gz", parts: "", database: ".sqlite"}
 
 
 def json_text(rng: Draw) -> bytes:
@@ -249,9 +281,10 @@ def make(folder: Path, count: int, seed: int, runs: dict[str, Path]) -> Iterator
         kind = kinds[k % len(kinds)]
         path = folder / f"{k:04}-{kind}"
         if kind in ("clicks", "truth", "labels"):
-            way = int(rng.integers(4))
-            path = path.with_suffix(".csv" if way == 0 else ".parquet")
-            (csv_file if way == 0 else lying_parquet if way == 1 else parquet)(rng, path)
+            ways = [csv_file, lying_parquet, parquet, parquet, packed_file, parts, database]
+            way = ways[rng.integers(len(ways))]
+            path = path.with_suffix(SUFFIXES.get(way, ".parquet"))
+            way(rng, path)
         elif kind in ("values", "cell"):
             (path / "cells").mkdir(parents=True)
             parquet(rng, path / "cells" / "gmf-normal-seed0.parquet")

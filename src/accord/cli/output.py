@@ -62,9 +62,7 @@ def check_audit(top: int, *paths: Path | None) -> None:
     """Refuse what cannot be shown or written before anything is."""
     if top < 1:
         raise SettingError(f"--top {top} shows nothing; give a number of at least 1.")
-    named = [os.path.realpath(path) for path in paths if path is not None]
-    if len(set(named)) < len(named):
-        raise SettingError(f"'{paths[0]}' cannot hold both tables; name two files.")
+    refuse_own(*paths)
     for path in paths:
         if path is not None and _format_of(path) not in FORMATS:
             raise SettingError(
@@ -77,7 +75,7 @@ def refuse_own(*paths: Path | None) -> None:
     places = [os.path.realpath(path) for path in paths if path is not None]
     twice = [path for path in places if places.count(path) > 1]
     if twice:
-        raise SettingError(f"'{twice[0]}' is the log, or named twice; write to another file.")
+        raise SettingError(f"'{twice[0]}' is the log, or cannot hold both tables; write to another file.")
 
 
 def write_log(

@@ -17,7 +17,7 @@ from accord.data.ids import pc
 from accord.data.image_heads import open_image
 from accord.data.reading import read_table
 from accord.data.text_arrays import refuse_long_words
-from accord.errors import DataError, first_line, nearest
+from accord.errors import AccordError, DataError, first_line, nearest
 from accord.extras import needed
 from accord.memory import refuse_too_large
 from accord.plain import size_of
@@ -230,7 +230,7 @@ def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | 
                     _refuse_too_many(len(names), width, height, stored)
                 plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
                 read.append(np.asarray(plain))
-        except DataError:
+        except AccordError:
             raise
         except MemoryError as error:
             raise DataError(f"There is not enough memory for '{path}' (data row {k + 1}); give size=N.") from error
