@@ -328,7 +328,8 @@ def main(folder: Path, limit: int) -> None:
         started = time.monotonic()
 
         def read(kind: str = kind, name: str = name) -> int:
-            resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + limit,) * 2)
+            most = pages * resource.getpagesize() + limit
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
             resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
             try:
                 known[kind](folder / name)

@@ -128,7 +128,9 @@ def test_parts_of_several_types_are_made_one_where_that_fits(
     assert read_table(tmp_path / "same")[0].num_rows == 2000
     assert asked == []
     assert read_table(tmp_path / "several")[0].num_rows == 2000
-    assert asked == [(12_000, f"'{tmp_path / 'several'}'")]
+    ((need, what),) = asked
+    assert 12_000 <= need < 13_000  # gaps may be marked
+    assert what == f"'{tmp_path / 'several'}'"
 
 
 def sqlite(path: Path, select: str) -> Path:
