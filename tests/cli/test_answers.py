@@ -20,6 +20,7 @@ from PIL import Image
 from accord import Classifier, Recommender
 from accord.cli.answers import as_json
 from accord.cli.main import app
+from accord.data.frames import table_of_array
 from accord.data.simulator import Simulation
 
 FAST = ["--epochs", 1, "--set", "batch_size=512"]
@@ -193,9 +194,11 @@ def test_a_table_gets_labels(accord: Any, place: Path, tmp_path: Path) -> None:
     said = answer(accord, "predict", run, new, "--probabilities")["rows"]
     clf = Classifier.load(run)
     X = np.stack([np.asarray(table[name]) for name in "ab"], 1)
-    p = clf.predict_proba(X)
+    p = clf.predict_proba(table_of_array(X, list(clf.feature_names_in_)))
     assert [row["index"] for row in said] == list(range(60))
-    assert [row["predicted_label"] for row in said] == clf.predict(X).tolist()
+    assert [row["predicted_label"] for row in said] == clf.predict(
+        table_of_array(X, list(clf.feature_names_in_))
+    ).tolist()
     np.testing.assert_allclose([[row["p_cat"], row["p_dog"]] for row in said], p)
     np.testing.assert_allclose([row["probability"] for row in said], p.max(1))
     parquet.write_table(pa.table({"b": table["b"]}), new)

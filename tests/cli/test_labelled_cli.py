@@ -119,7 +119,7 @@ def test_compare_with_reference_rows(accord, tmp_path: Path) -> None:
         (["fit", "digits", "--model", "gmf"], "Unknown model 'gmf'"),
         (["fit", "digits", "--set", "epohcs=3"], "did you mean 'epochs'"),
         (["fit", "digit"], "did you mean 'digits'"),
-        (["fit", "."], "--labels FILE"),
+        (["fit", "."], "FILE"),
         (["fit", "missing.csv", "--label", "x"], "cannot be opened"),
         (["fit", "missing.csv", "--labels", "x.csv"], "folder of images"),
         (["fit", "cifar10"], "accord data get cifar10"),

@@ -77,11 +77,11 @@ def test_a_log_that_was_moved_or_changed(accord, run: Path, tmp_path: Path) -> N
     words = ["audit", run, "--write-clean", tmp_path / "clean.csv"]
     code, _, err = accord(*words)
     assert (code, "is not that log any more" in err) == (2, True)
-    assert accord(*words, "--log", moved)[0] == 0
+    assert accord(*words, "--data", moved)[0] == 0
     (tmp_path / "log.csv.gz").write_bytes(gzip.compress(TEXT.replace("u1;", "u2;").encode()))
     before = (tmp_path / "clean.csv").read_bytes()
     assert accord(*words)[0] == 2
-    assert accord(*words, "--log", tmp_path / "log.csv.gz")[0] == 2
+    assert accord(*words, "--data", tmp_path / "log.csv.gz")[0] == 2
     assert (tmp_path / "clean.csv").read_bytes() == before
 
 
@@ -109,11 +109,13 @@ def test_a_log_from_a_pipe(accord, tmp_path: Path, form: str, monkeypatch: pytes
     assert code == 0, err
     assert f"{len(ROWS)} clicks of 20 users on 15 items" in out + err
     code, _, err = accord("audit", tmp_path / "run", "--write-clean", tmp_path / "clean.csv")
-    assert (code, "give it with --log FILE" in err) == (2, True)
+    assert (code, "give it with --data FILE" in err) == (2, True)
     (tmp_path / "log.csv").write_text(TEXT)
     if form != "parquet":
         assert (
-            accord("audit", tmp_path / "run", "--write-clean", tmp_path / "c.csv", "--log", tmp_path / "log.csv")[0]
+            accord("audit", tmp_path / "run", "--write-clean", tmp_path / "c.csv", "--data", tmp_path / "log.csv")[
+                0
+            ]
             == 0
         )
 

@@ -177,7 +177,7 @@ def test_names_of_columns_may_have_commas_and_endings_capitals(
     capital = tmp_path / "LOG.CSV"
     capital.write_text('"user","item","title, long"\n' + "".join(f'u{n % 9},i{n % 7},"a, b"\n' for n in range(63)))
     assert accord("fit", capital, "--epochs", 1, "--out", tmp_path / "again")[0] == 0
-    assert accord("audit", run, "--log", log, "--write-clean", tmp_path / "clean.TSV")[0] == 0
+    assert accord("audit", run, "--data", log, "--write-clean", tmp_path / "clean.TSV")[0] == 0
     assert accord("fit", tmp_path / "clean.TSV", "--epochs", 1, *FAST, "--out", tmp_path / "third")[0] == 0
 
 

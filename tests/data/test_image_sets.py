@@ -104,14 +104,6 @@ def test_a_folder_of_images(tmp_path: Path) -> None:
     assert read_image_folder(tmp_path / "photos", table, size=7).inputs.shape == (6, 7, 7, 3)
 
 
-def test_sixteen_bits_keep_their_upper_eight(tmp_path: Path) -> None:
-    folder = tmp_path / "deep"
-    folder.mkdir()
-    Image.fromarray((np.arange(16, dtype=np.uint16) * 4096).reshape(4, 4)).save(folder / "p.png")
-    data = read_image_folder(folder, pa.table({"file": ["p.png"], "label": ["a"]}))
-    assert data.inputs.ravel().tolist() == [16 * k for k in range(16)]
-
-
 def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     table = photos(folder)
@@ -130,9 +122,6 @@ def test_bad_folders_are_one_sentence(tmp_path: Path) -> None:
     (folder / "p2.png").write_bytes(b"no image")
     with pytest.raises(DataError, match="no image, or damaged"):
         read_image_folder(folder, table)
-    Image.new("L", (9, 9)).save(folder / "p2.png")
-    with pytest.raises(DataError, match="differ in size.*'p2.png' is 9×9.*size=N"):
-        read_image_folder(folder, table)
 
 
 def test_a_table_with_labels(tmp_path: Path) -> None:
@@ -150,9 +139,8 @@ def test_a_table_with_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"a": ["x", "y"], "label": [0, 1]}, "holds text.*ignore=\\['a'\\]"),
-        ({"a": [1.0, None], "label": [0, 1]}, "missing or infinite.*row 2"),
-        ({"a": [1.0, float("inf")], "label": [0, 1]}, "missing or infinite"),
+        ({"a": ["x", "x"], "label": [0, 1]}, "no column to learn from: 'a' is the same"),
+        ({"a": [1.0, float("inf")], "label": [0, 1]}, "infinite or beyond 3e38, the first in data row 2"),
         ({"a": [1.0, 2.0], "label": [0.5, 1]}, "fractions"),
         ({"a": [1.0, 1e39], "label": [0, 1]}, "beyond 3e38"),
         ({"a": [1.0, 2.0], "label": ["", "z"]}, "data row 1"),

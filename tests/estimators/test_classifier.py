@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import load_digits, make_blobs
@@ -291,6 +292,28 @@ def test_damage_of_any_kind_is_one_sentence(tmp_path: Path) -> None:
         (tmp_path / "one" / name).write_bytes(content)
         with pytest.raises(DataError):
             Classifier.load(tmp_path / "one")
+
+
+def test_a_loaded_classifier_knows_its_columns(tmp_path: Path) -> None:
+    X, y = blobs(60)
+    frame = pd.DataFrame(X, columns=[f"c{k}" for k in range(X.shape[1])])
+    fitted = Classifier(method="normal", epochs=1).fit(frame, y)
+    fitted.save(tmp_path / "run")
+    again = Classifier.load(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict_proba(frame), fitted.predict_proba(frame))
+    for clf in (fitted, again):
+        assert list(clf.feature_names_in_) == list(frame.columns)
+        with pytest.raises(DataError, match="feature names should match"):
+            clf.predict(frame[frame.columns[::-1]])
+        with pytest.warns(UserWarning, match="does not have valid feature names"):
+            clf.predict(X)
+    Classifier(method="normal", epochs=1).fit(X, y).save(tmp_path / "nameless")
+    assert not hasattr(Classifier.load(tmp_path / "nameless"), "feature_names_in_")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    for names in (["c0"], [1] * X.shape[1], "c0", {}):
+        (tmp_path / "run" / "config.json").write_text(json.dumps(config | {"feature_names": names}))
+        with pytest.raises(DataError, match="damaged"):
+            Classifier.load(tmp_path / "run")
 
 
 def test_labels_match_whether_text_or_numbers() -> None:

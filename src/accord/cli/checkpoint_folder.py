@@ -114,6 +114,9 @@ class CheckpointFolder:
         self._restore()
         if not self.begun:
             self.remove()
+        else:  # whoever waits for the lock makes a new one
+            with suppress(OSError):
+                (self.folder / LOCK).unlink(missing_ok=True)
 
     def remove(self) -> None:
         """The run is done. The lock's file goes last."""

@@ -84,9 +84,11 @@ def given_data(data: Path, **typed: Any) -> Given:
 
     named = str(data) in LABELLED_NAMES and not data.exists()
     told = typed.get("label") is not None or typed.get("labels") is not None
+    from accord.data.labelled_files import LABEL_FILES
     from accord.data.reading import parts_of
 
-    folder = data.is_dir() and not parts_of(data)
+    labels = any((data / name).is_file() for name in LABEL_FILES) if data.is_dir() else False
+    folder = data.is_dir() and (labels or not parts_of(data))
     kind = GivenLabels if named or folder or told else GivenClicks
     return kind(data, **typed)
 

@@ -278,16 +278,20 @@ def audit(
         Path | None, typer.Option("--out", "-o", help="Write every click or label with its quality here.")
     ] = None,
     write_clean: Annotated[
-        Path | None, typer.Option(help="Write the log or the labels here, without the rows that are flagged.")
+        Path | None, typer.Option(help="Write the log or the table here, without the rows that are flagged.")
     ] = None,
     write_issues: Annotated[
         Path | None,
         typer.Option(
-            help="Write the log or the judged file here, every row with its quality and whether it is flagged."
+            help="Write the log, the table or the judged file here, every row with what was found in columns."
         ),
     ] = None,
-    log: Annotated[
-        Path | None, typer.Option(help="The log that the run was fitted on, if it is not where it was.")
+    relabel: Annotated[
+        str | None,
+        typer.Option(help="--write-clean keeps every row, with the predicted label: beside or replace."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Where the file lies now that was fitted on, if it was moved.")
     ] = None,
     write_consensus: Annotated[
         Path | None, typer.Option(help="Annotations: write the consensus of each example here.")
@@ -305,10 +309,10 @@ def audit(
         from accord.cli.runs import run_audit
 
         refuse_given("goes with files that are judged without a run", **files)
-        return run_audit(run, top, share, out, write_clean, truth, write_issues, log, spreadsheet)
+        return run_audit(run, top, share, out, write_clean, truth, write_issues, relabel, data, spreadsheet)
     from accord.cli.predictions import Asked, run_audit_predictions
 
-    refuse_given("goes with a run", truth=truth, log=log)
+    refuse_given("goes with a run", truth=truth, relabel=relabel, data=data)
     files |= {"pred_probs": pred_probs or [], "scores": scores or [], "top": top, "share": share, "out": out}
     files |= {"write_clean": write_clean, "write_issues": write_issues, "spreadsheet": spreadsheet}
     return run_audit_predictions(Asked(**files, example=example, annotator=annotator))
@@ -552,7 +556,7 @@ def _flags() -> dict[str, str]:
     """The options of all commands, by their names in Python."""
     root: Any = typer.main.get_command(app)
     options = [one for command in root.commands.values() for one in command.params if one.opts[0].startswith("-")]
-    return {one.name: max(one.opts, key=len) for one in options}
+    return {"log": "--data"} | {one.name: max(one.opts, key=len) for one in options}
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from accord.files import whole_file
 if TYPE_CHECKING:
     import pyarrow as pa
 
-FORMATS = ("table", "csv", "json", "parquet")
+FORMATS = ("table", "csv", "json", "parquet", "arrow")
 FORMULA, NUMBER = r"^[\s'\"]*[=+\-@\t\r\n＝＋－＠]", r"^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$"
 """What spreadsheet programs take for a formula, and what is a number all the same."""
 
@@ -27,8 +27,8 @@ def check_format(format_: str | None, path: Path | None) -> str:
     chosen = format_ or (_format_of(path) if path else "table")
     if chosen not in FORMATS:
         raise SettingError(f"Unknown format '{chosen}': choose from {', '.join(FORMATS)}.")
-    if chosen == "parquet" and path is None:
-        raise SettingError("Parquet is not for the screen; name a file with --out.")
+    if chosen in ("parquet", "arrow") and path is None:
+        raise SettingError(f"{chosen.title()} is not for the screen; name a file with --out.")
     if format_ is not None and path is None and ui.is_muted():
         raise SettingError("--json prints one object, and --format another form; give one of them, or --out FILE.")
     return chosen
@@ -66,14 +66,16 @@ def check_audit(top: int, *paths: Path | None) -> None:
     for path in paths:
         if path is not None and _format_of(path) not in FORMATS:
             raise SettingError(
-                f"'{path}' has a name of no known format: end it with .csv, .tsv, .json or .parquet."
+                f"'{path}' has a name of no known format: end it with .csv, .tsv, .csv.gz, .json, .parquet or "
+                ".arrow."
             )
 
 
-def refuse_own(*paths: Path | None) -> None:
-    """What is written must not take the place of the log, nor of another file that is written."""
+def refuse_own(*paths: Path | None, sources: Sequence[Path | None] = ()) -> None:
+    """What is written must not take the place of what was judged, nor of another file that is written."""
     places = [os.path.realpath(path) for path in paths if path is not None]
-    twice = [path for path in places if places.count(path) > 1]
+    own = {os.path.realpath(path) for path in sources if path is not None}
+    twice = [path for path in places if path in own or places.count(path) > 1]
     if twice:
         raise SettingError(f"'{twice[0]}' is the log, or cannot hold both tables; write to another file.")
 
@@ -134,15 +136,23 @@ def _write(table: pa.Table, format_: str, path: Path, spreadsheet: bool) -> None
 
 def write_table(table: pa.Table, format_: str, draft: Path, path: Path, spreadsheet: bool = False) -> None:
     """A table in a format; text as the suffix of its name says."""
+    import pyarrow as pa
+
     no_header = table.column_names == [str(k + 1) for k in range(table.num_columns)]  # as the log it came from
     if format_ == "parquet":
         import pyarrow.parquet as parquet
 
         parquet.write_table(table, draft)
+    elif format_ == "arrow":
+        import pyarrow.feather as feather
+
+        feather.write_feather(table, draft)
     elif format_ == "csv":
-        import pyarrow as pa
         import pyarrow.csv as csv
 
+        for k, field in enumerate(table.schema):
+            if pa.types.is_dictionary(field.type):
+                table = table.set_column(k, field.name, table[k].cast(field.type.value_type))
         suffix, compression = suffixes(path)
         options = csv.WriteOptions(
             include_header=not no_header,
@@ -177,6 +187,7 @@ def as_text(table: pa.Table, format_: str, spreadsheet: bool = False) -> str:
 
 def _format_of(path: Path) -> str:
     known = dict.fromkeys(SEPARATORS, "csv") | {".json": "json", ".parquet": "parquet", ".txt": "table"}
+    known |= dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow")
     suffix, compression = suffixes(path)
     if compression is not None and known.get(suffix) != "csv":
         return path.suffix.lower()

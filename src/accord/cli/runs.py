@@ -101,20 +101,22 @@ def run_audit(
     write_clean: Path | None,
     truth: Path | None,
     write_issues: Path | None = None,
-    log: Path | None = None,
+    relabel: str | None = None,
+    data: Path | None = None,
     spreadsheet: bool = False,
 ) -> dict[str, Any]:
     from accord.tasks.runs import open_run
 
     output.check_audit(top, out, write_clean, write_issues)
     output.check_spreadsheet(spreadsheet, out, None, write_clean, write_issues)
+    if relabel is not None and write_clean is None:
+        raise SettingError("--relabel says what --write-clean writes; give a file with --write-clean FILE.")
     with ui.busy("judging"):
         run = open_run(path)
-        audit = run.audit(share, truth, log)
-        if audit.original is None and (log or write_issues):
-            raise SettingError("--log and --write-issues are for runs of clicks.")
+        audit = run.audit(share, truth, data)
         judged = audit.original() if audit.original is not None and (write_clean or write_issues) else None
-        output.refuse_own(out, write_clean, write_issues, None if judged is None else judged.place)
+        place = None if judged is None else judged.place
+        output.refuse_own(out, write_clean, write_issues, sources=(data, place))
     if out is not None:
         answer = output.emit(audit.issues, None, out, "", spreadsheet)
     else:
@@ -124,9 +126,16 @@ def run_audit(
     answer |= {"judged": audit.issues.num_rows, "flagged": audit.flagged, "rule": audit.rule}
     ui.say(f"{audit.flagged} of {audit.issues.num_rows} {run.what} flagged ({audit.rule})")
     if judged is not None:
+        if relabel is not None:
+            raise SettingError(f"--relabel is for labelled data; these are {run.what}.")
         answer |= _write_log(judged, share, write_clean, write_issues, spreadsheet)
-    elif write_clean is not None:
-        answer["clean"] = output.emit(audit.cleaned(), None, write_clean, "", spreadsheet)
+    else:
+        for file, what, made in (
+            (write_clean, "clean", _relabelled(audit, relabel)),
+            (write_issues, "issues", audit.marked),
+        ):
+            if file is not None:
+                answer[what] = output.emit(made(), None, file, "", spreadsheet)
     for rows in audit.measured:
         ui.table(rows)
     return answer if audit.against_truth is None else {**answer, "against_truth": audit.against_truth}
@@ -156,6 +165,13 @@ def _write_log(
         ui.say(f"{len(judged.found.clicks)} rows written to {issues}")
         answer["issues"] = {"written": issues, "count": len(judged.found.clicks)}
     return answer
+
+
+def _relabelled(audit: Any, how: str | None) -> Any:
+    """What gives the cleaned table, or the one with other labels."""
+    if how is None or audit.relabelled is None:
+        return audit.cleaned if how is None else None
+    return lambda: audit.relabelled(how)
 
 
 def run_evaluate(path: Path, truth: Path | None, ks: list[int] | None, images: Path | None) -> dict[str, Any]:

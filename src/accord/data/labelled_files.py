@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 from numpy.lib import format as npy
 
 from accord.data.columns import begun, listed
 from accord.data.ids import pc
-from accord.data.image_heads import open_image
+from accord.data.pictures import SUFFIXES, Tick, read_pictures
 from accord.data.reading import read_table
+from accord.data.table_columns import TableColumns
 from accord.data.text_arrays import refuse_long_words
-from accord.errors import AccordError, DataError, first_line, nearest
-from accord.extras import needed
+from accord.errors import DataError, first_line, nearest
 from accord.memory import refuse_too_large
-from accord.plain import size_of
+from accord.plain import open_plain, size_of
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
 WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
+LABEL_FILES = tuple(f"{name}.{kind}" for name in ("labels", "metadata") for kind in ("csv", "tsv", "parquet"))
+"""Files of labels that are found by themselves in a folder of images."""
+ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 LONGEST_LABEL = 1000
 NUMBER = 20
 """Bytes of memory for a number of a table, while its columns become one array."""
-IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm")
-Tick = Callable[[int, int], None]
-"""Called with images read and images in all."""
 
 
 @dataclass(frozen=True)
@@ -43,28 +44,53 @@ class Labelled:
     """File names of images."""
     notes: dict[str, Any] = field(default_factory=dict)
     """Where they came from, in words that are stored with a run."""
+    table: pa.Table | None = None
+    """The columns of a table as they are; ``inputs`` has them as numbers."""
+    columns: TableColumns | None = None
+
+
+def table_of_file(source: Any) -> tuple[pa.Table, str]:
+    """All columns of a table in a file or in memory, and the words that name it in messages."""
+    if not isinstance(source, str | os.PathLike) or Path(source).suffix.lower() not in ARROW_SUFFIXES:
+        return read_table(source)
+    try:
+        with open_plain(Path(source)) as file:
+            refuse_too_large(2 * size_of(Path(source)), f"'{source}'", "give fewer rows")
+            table = pyarrow.feather.read_table(file, memory_map=False)
+        table.validate(full=True)
+    except DataError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise DataError(f"'{source}' cannot be read as a table of Arrow: {first_line(error)}.") from error
+    return table, f"'{source}'"
 
 
 def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str, ...] = ()) -> Labelled:
-    """Numbers in every column but the label's."""
-    table, where = read_table(source)
+    """A table of any columns, its labels, and its columns brought to numbers."""
+    table, where = table_of_file(source)
     label = _column(table.column_names, label, LABEL_NAMES, "label", where)
     for name in ignore:
         if name not in table.column_names:
             raise DataError(f"No column '{name}' in {where} to ignore: {nearest(name, table.column_names)}")
     names = [name for name in table.column_names if name != label and name not in ignore]
     if not names or table.num_rows == 0:
-        raise DataError(f"{begun(where)} has no columns of numbers besides '{label}', or no rows.")
+        raise DataError(f"{begun(where)} has no columns besides '{label}', or no rows.")
     need = NUMBER * len(names) * table.num_rows
     refuse_too_large(need, f"{begun(where)} with {table.num_rows:,} rows", "give fewer rows or columns")
-    inputs = np.stack([_numbers(table[name], name, where) for name in names], 1)
-    notes = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
-    return Labelled(inputs, _labels(table[label], label, where), None, notes)
+    labels, rest = _labels(table[label], label, where), table.select(names)
+    notes: dict[str, Any] = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
+    if isinstance(source, str | os.PathLike):
+        notes["file"] = os.path.abspath(source)
+    try:
+        columns = TableColumns.learn(rest)
+        return Labelled(columns.encode(rest), labels, None, notes, rest, columns)
+    except DataError as error:
+        raise DataError(f"{begun(where)} cannot be learned from: {error}") from error
 
 
-def read_columns(source: Any, names: list[str]) -> np.ndarray:
-    """Numbers of some columns of a file or table, whatever else it holds."""
-    table, where = read_table(source)
+def read_columns(source: Any, names: list[str]) -> pa.Table:
+    """Some columns of a file or table, whatever else it holds."""
+    table, where = table_of_file(source)
     for name in names:
         if name not in table.column_names:
             raise DataError(f"No column '{name}' in {where}, which the run was trained on; add it.")
@@ -72,7 +98,7 @@ def read_columns(source: Any, names: list[str]) -> np.ndarray:
         raise DataError(f"{begun(where)} holds no rows.")
     need = NUMBER * len(names) * table.num_rows
     refuse_too_large(need, f"{begun(where)} with {table.num_rows:,} rows", "give fewer rows")
-    return np.stack([_numbers(table[name], name, where) for name in names], 1)
+    return table.select(names)
 
 
 def read_array(path: Path) -> np.ndarray:
@@ -86,33 +112,88 @@ def read_array(path: Path) -> np.ndarray:
         raise DataError(f"'{path}' cannot be read as an array of numbers: {first_line(error)}.") from error
 
 
-def read_images(folder: Path, size: int | None = None) -> tuple[np.ndarray, list[str]]:
-    """Every image in a folder, by name, and their names."""
-    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in IMAGE_ENDINGS)
+def read_images(folder: Path, **alike: Any) -> tuple[np.ndarray, list[str]]:
+    """Every image in a folder, by name, and their names; ``alike`` says what they are brought to."""
+    names = sorted(path.name for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
     if not names:
-        raise DataError(f"'{folder}' holds no images; give a folder of {', '.join(IMAGE_ENDINGS)} files.")
-    return _read_images(folder, names, size, None), names
+        raise DataError(f"'{folder}' holds no images; give a folder of {', '.join(SUFFIXES)} files.")
+    return read_pictures(
+        [folder / name for name in names], [f"'{folder / name}'" for name in names], **alike
+    ).pixels, names
 
 
 def read_image_folder(
-    folder: Path, labels: Any, *, label: str | None = None, size: int | None = None, tick: Tick | None = None
+    folder: Path, labels: Any = None, *, label: str | None = None, tick: Tick | None = None, **alike: Any
 ) -> Labelled:
-    """The images that a file of labels names, all of one size; gray if all are, else in colour."""
+    """The images that a file of labels names, or those of one folder for each class, all of one size.
+
+    Without ``labels``, a file such as labels.csv in the folder is taken, and where there is none, the folders in it
+    are the classes. ``alike`` says what the images are brought to, as for `read_pictures`.
+    """
     if not folder.is_dir():
         raise DataError(f"'{folder}' is no folder of images.")
-    if size is not None and size < 1:
+    size = alike.get("size")
+    if isinstance(size, int) and size < 1:
         raise DataError(f"A size of {size} pixels makes no sense; give for example size=32.")
-    table, where = read_table(labels)
-    label = _column(table.column_names, label, LABEL_NAMES, "label", where)
-    file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", where)
-    names = _words(table[file], file, where)
-    if not names:
-        raise DataError(f"{begun(where)} names no images.")
-    if size is not None:
-        _refuse_too_many(len(names), size, size, None)
-    pixels = _read_images(folder, names, size, tick)
-    notes = {"source": "folder", "label": label, "size": list(pixels.shape[1:3])}
-    return Labelled(pixels, _labels(table[label], label, where), np.array(names), notes)
+    if labels is None:
+        labels = next((folder / name for name in LABEL_FILES if (folder / name).is_file()), None)
+    remarks: list[str] = []
+    if labels is None:
+        names, given, remarks = _class_folders(folder)
+        notes: dict[str, Any] = {"source": "folder", "label": "label", "labels": "folders"}
+    else:
+        table, where = read_table(labels)
+        label = _column(table.column_names, label, LABEL_NAMES, "label", where)
+        file = _column([n for n in table.column_names if n != label], None, FILE_NAMES, "file", where)
+        names = _words(table[file], file, where)
+        if not names:
+            raise DataError(f"{begun(where)} names no images.")
+        given = _labels(table[label], label, where)
+        notes = {"source": "folder", "label": label}
+        notes |= {"labels": os.path.abspath(labels)} if isinstance(labels, str | os.PathLike) else {}
+    paths = _inside(folder, names)
+    words = [f"'{path}' (data row {k + 1})" for k, path in enumerate(paths)]
+    read = read_pictures(paths, words, tick=tick, **alike)
+    notes |= {"size": list(read.pixels.shape[1:3]), "depth": read.depth, "remarks": remarks + read.remarks}
+    return Labelled(read.pixels, given, np.array(names), notes)
+
+
+def _class_folders(folder: Path) -> tuple[list[str], np.ndarray, list[str]]:
+    """The images of one folder for each class, by name, their classes, and what was left out."""
+    names, classes, other = [], [], 0
+    for place, inner, files in os.walk(folder):
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        within = Path(place).relative_to(folder)
+        for name in sorted(name for name in files if not name.startswith(".")):
+            if within.parts and Path(name).suffix.lower() in SUFFIXES:
+                names.append(str(within / name))
+                classes.append(within.parts[0])
+            else:
+                other += 1
+    if len(set(classes)) < 2:
+        found = f"the images of one class alone, '{classes[0]}'" if classes else "neither"
+        raise DataError(
+            f"A folder of images holds labels.csv or a folder for each class, and '{folder}' holds {found}; say "
+            "which file holds the labels with labels=FILE."
+        )
+    left = f"{other} file(s) in '{folder}' are no images of a class and were left out"
+    return names, np.array(classes), [left] if other else []
+
+
+def _inside(folder: Path, names: list[str]) -> list[Path]:
+    """The paths of images, none of which leads out of the folder."""
+    home, paths = folder.resolve(), []
+    for k, name in enumerate(names):
+        try:
+            path = (folder / name).resolve()
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or a link to itself
+            raise DataError(
+                f"{name[:200]!r} (data row {k + 1} of the labels of '{folder}') is no name of a file: {error}."
+            ) from error
+        if not path.is_relative_to(home):
+            raise DataError(f"'{name}' (data row {k + 1}) leads out of '{folder}'; name images inside the folder.")
+        paths.append(path)
+    return paths
 
 
 def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: str, where: str) -> str:
@@ -128,43 +209,6 @@ def _column(names: list[str], given: str | None, usual: tuple[str, ...], what: s
             + ("call it 'label', or name it with label=COLUMN." if what == "label" else "call it 'file'.")
         )
     return found
-
-
-def _numbers(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if pa.types.is_string(column.type):  # an empty cell of a CSV file is a missing number
-        column = pc.if_else(pc.equal(column, ""), None, column)
-    try:
-        values = np.asarray(column.cast(pa.float64()), np.float64)
-    except pa.ArrowException as error:
-        raise DataError(
-            f"Column '{name}' of {where} holds text; turn it into numbers, or leave it out with ignore=['{name}']."
-        ) from error
-    bad = ~np.isfinite(values)  # a missing number is NaN here
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0]) + 1
-        raise DataError(
-            f"Column '{name}' of {where} has {int(bad.sum())} missing or infinite value(s), the first in data row "
-            f"{row}; fill them in, or leave it out with ignore=['{name}']."
-        )
-    if np.abs(values).max(initial=0) > np.finfo(np.float32).max:
-        raise DataError(f"Column '{name}' of {where} holds numbers beyond 3e38; scale it.")
-    return values.astype(np.float32)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except (OSError, ValueError):
-        return 0
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:
-        return False
 
 
 def _labels(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
@@ -197,70 +241,9 @@ def _labels(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
     return values.astype(np.int64) if whole else values
 
 
-def _refuse_too_many(count: int, width: int, height: int, stored: int | None) -> None:
-    need = 2 * 3 * count * width * height  # read one by one, and then as one
-    words = f"Reading {count} images of {width}×{height} pixels"
-    refuse_too_large(need, words, "give a smaller size, or fewer images", stored)
-
-
 def _words(column: pa.ChunkedArray, name: str, where: str) -> list[str]:
     refuse_long_words(column, f"column '{name}' of {where}")
     try:
         return [str(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError) as error:  # a date beyond the calendar
         raise DataError(f"Column '{name}' of {where} cannot be read as names or whole numbers.") from error
-
-
-def _read_images(folder: Path, names: list[str], size: int | None, tick: Tick | None) -> np.ndarray:
-    home, read = folder.resolve(), []
-    stored = 0 if size else sum(_size(folder / name) for name in names)
-    for k, name in enumerate(names):
-        try:
-            path = (folder / name).resolve()
-        except (OSError, ValueError, RuntimeError) as error:  # a NUL in it, or a link to itself
-            raise DataError(
-                f"{name[:200]!r} (data row {k + 1} of the labels of '{folder}') is no name of a file: {error}."
-            ) from error
-        if not path.is_relative_to(home):
-            raise DataError(f"'{name}' (data row {k + 1}) leads out of '{folder}'; name images inside the folder.")
-        try:
-            with open_image(path, f"'{path}' (data row {k + 1})") as image:
-                if not size:  # all will be of the size of the first, or refused
-                    width, height = image.size
-                    _refuse_too_many(len(names), width, height, stored)
-                plain = _eight_bits(image).resize((size, size)) if size else _eight_bits(image)
-                read.append(np.asarray(plain))
-        except AccordError:
-            raise
-        except MemoryError as error:
-            raise DataError(f"There is not enough memory for '{path}' (data row {k + 1}); give size=N.") from error
-        except Exception as error:  # a damaged image can make a decoder raise anything
-            reason = "it is no image, or damaged" if _is_file(path) else "it is not there"
-            raise DataError(f"'{path}' (data row {k + 1}) cannot be read as an image: {reason}.") from error
-        if not size and read[-1].shape[:2] != read[0].shape[:2]:
-            break  # which is one too many
-        if tick is not None:
-            tick(k + 1, len(names))
-    return _alike(read, names)
-
-
-def _eight_bits(image: Any) -> Any:
-    """Gray or colour in bytes; of sixteen bits the upper eight."""
-    Image = needed("PIL.Image", "Reading images")
-    if image.mode.startswith("I"):
-        return Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
-    return image.convert("L" if image.mode in ("1", "L") else "RGB")
-
-
-def _alike(images: list[np.ndarray], names: list[str]) -> np.ndarray:
-    sizes = {image.shape[:2] for image in images}
-    if len(sizes) > 1:
-        other = next(k for k, image in enumerate(images) if image.shape[:2] != images[0].shape[:2])
-        first, second = (f"{images[k].shape[1]}×{images[k].shape[0]}" for k in (0, other))
-        raise DataError(
-            f"Images differ in size ('{names[0]}' is {first}, '{names[other]}' is {second}); give size=N."
-        )
-    if any(image.ndim == 3 for image in images):
-        images = [image if image.ndim == 3 else np.repeat(image[..., None], 3, 2) for image in images]
-        return np.stack(images)
-    return np.stack(images)[..., None]

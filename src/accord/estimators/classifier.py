@@ -17,7 +17,10 @@ from torch import Tensor, nn
 
 from accord.batches.labels import BLOCK, LabelData, LabelFeed, Scaling, on_shared_inputs
 from accord.data.augmentation import Augmentation
+from accord.data.columns import listed
+from accord.data.frames import table_of_array
 from accord.data.splits import stratified_mask
+from accord.data.table_columns import TableColumns
 from accord.data.tables_out import kind_of_table
 from accord.errors import DataError, SettingError
 from accord.estimators import classifier_folder, run_folder, scikit_folder
@@ -39,6 +42,7 @@ from accord.estimators.examples import (
     scaled_weights,
 )
 from accord.estimators.handed import same_weights, told_of, weights_of
+from accord.estimators.inputs import Examples, Known, examples_of
 from accord.estimators.issues import flag_share, worst_first
 from accord.estimators.keywords import ClassifierKeywords
 from accord.estimators.label_issues import judge as judge_labels
@@ -59,6 +63,7 @@ from accord.estimators.scikit_models import (
     taken,
 )
 from accord.estimators.settings import check_prior, refuse_unknown, settings_class, usual_method
+from accord.estimators.tables_back import TablesBack
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods import METHODS, chosen_method, is_method
 from accord.methods.two_stage import some_classes
@@ -74,7 +79,7 @@ MOST = {"cpu": 16, "cuda": 64}
 """Most runs of a stack: beyond them nothing is gained."""
 
 
-class Classifier(Estimator, ClassifierMixin, BaseEstimator):
+class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
     """Learns classes from labels that cannot all be trusted; a scikit-learn estimator.
 
     >>> clf = Classifier(method="deca-p", epochs=2, seed=0)
@@ -151,12 +156,17 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
                 check_model(getattr(settings, name), cls.task, "auto", what=name)
         return settings
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     # -- fitting ---------------------------------------------------------------------------------------
 
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         clean: tuple[Any, Any] | None = None,
@@ -168,6 +178,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Train on a table (examples, columns) or images (examples, height, width[, channels]) and their labels.
 
+        A table of pandas, polars or Arrow, or a file of one, may have columns of words, dates and gaps; ``y`` may
+        be the name of its column of labels. Images may be paths, or a folder. Data sets of torch may hold labels.
         ``sample_weight`` multiplies each example's loss, scaled to a mean of 1: a weight of 2 is the example twice,
         and 0 leaves it out of what is learnt. Held-out examples count by their weights too.
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
@@ -262,26 +274,33 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     def _take(self, source: Mapping[str, Any], cache: Cache) -> None:
         """Check the examples; learns the shape, the classes and the model's name."""
-        X, y, names = source["X"], source["y"], source.get("names")
-        self._came_as = kind_of_table(X, y)
+        X, names = source["X"], source.get("names")
+        given = self._given(source, cache)
+        y = given.labels
+        self._came_as = kind_of_table(X, source.get("y"))
         if y is None:
             raise DataError("A classifier requires y to be passed, but the target y is None.")
-        self.names_ = None if names is None else np.asarray(names)
+        self.names_ = given.names if names is None else np.asarray(names)
+        self.index_, self.columns_ = given.index, None
+        self.notes_ |= given.notes
         if self.names_ is not None and self.names_.shape != (count(y),):
             raise DataError(f"There are {self.names_.size} names for {count(y)} labels; give one for each.")
         self._rows = None
-        if is_table(X) and is_estimator(self.model):
-            self._rows = checked_rows(self, X, reset=True)
+        rows = given.inputs if given.frame is None else given.frame
+        if is_table(rows) and is_estimator(self.model):
+            self._rows = checked_rows(self, rows, reset=True)
             inputs = as_array(self._rows)
             if len(inputs) != count(y) and not hasattr(X, "tocsr"):
                 raise DataError(f"There are {len(inputs)} examples and {count(y)} labels; give one for each.")
-        elif is_table(X):
-            whole = self._may_take_integers() and is_whole(X)
+        elif given.is_table and not (self._may_take_integers() and given.is_whole):
+            inputs = self._take_columns(given, X, cache)
+        elif is_table(rows):
+            whole = self._may_take_integers() and (given.is_whole if given.is_table else is_whole(rows))
             with refused(TABLE_ADVICE):
-                checked: Any = validate_data(self, X, y, dtype=np.int64 if whole else np.float32)
+                checked: Any = validate_data(self, rows, y, dtype=np.int64 if whole else np.float32)
             inputs, y = checked
         else:
-            inputs = cache.get(("images",), [X], lambda: as_images(X))
+            inputs = cache.get(("images",), [X], lambda: as_images(given.inputs))
             self.n_features_in_ = int(np.prod(inputs.shape[1:]))
             if len(inputs) != count(y):
                 raise DataError(f"There are {len(inputs)} images and {count(y)} labels; give one for each.")
@@ -301,9 +320,32 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         name = self.settings.model
         self.model_ = self._usual_model() if name == "auto" else name
 
+    def _given(self, source: Mapping[str, Any], cache: Cache) -> Examples:
+        """What was given to be fitted on, read once."""
+        X, y = source["X"], source.get("y")
+        if is_estimator(self.model) and y is not None and not isinstance(y, str):
+            return Examples(X, y)  # its rows are taken as they are given
+        return cache.get(("examples",), [X, y], lambda: examples_of(X, y))
+
+    def _take_columns(self, given: Examples, X: Any, cache: Cache) -> np.ndarray:
+        """Learn what the columns of a table hold, and bring them to numbers."""
+        rows = given.inputs.num_rows
+        if rows != count(given.labels) or not rows:
+            raise DataError(f"There are {rows} rows and {count(given.labels)} labels; give one for each.")
+        with refused(TABLE_ADVICE):
+            validate_data(self, given.frame, skip_check_array=True)
+
+        def make() -> tuple[TableColumns, np.ndarray]:
+            columns = TableColumns.learn(given.inputs)
+            return columns, columns.encode(given.inputs)
+
+        self.columns_, inputs = cache.get(("columns",), [given], make)
+        self.notes_["remarks"] = [*self.notes_.get("remarks", []), *self.columns_.remarks()]
+        return inputs
+
     def _divided(self, source: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
         own = {"sample_weight": self._weights}
-        return {"X": source["X"], "y": source["y"], "divided": self.part_ == VALID, **own}
+        return {"X": source["X"], "y": source.get("y"), "divided": self.part_ == VALID, **own}
 
     def _as_prior(self, given: Any) -> nn.Module:
         if given.shape_ != self.shape_:
@@ -336,7 +378,8 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         return cache.get(("inputs", str(self._device)), [X], make)
 
     def _identity(self, source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-        further = [one for pair in (source.get("clean"), source.get("eval_set")) for one in pair or ()]
+        pairs = [self._asked(*pair) for pair in (source.get("clean"), source.get("eval_set")) if pair is not None]
+        further = [one for pair in pairs for one in pair]
         own = [(source["X"], self._inputs), (self.labels_, self.labels_)]
         own += [] if source.get("lesson") is None else source["lesson"].identity()
         own += place_of(source)
@@ -443,10 +486,11 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         if examples is None:
             return None
         if self._rows is not None:
-            return Judges(self.class_numbers(examples[1]), self._as_fitted(examples[0]))  # pyright: ignore
-        made = lambda: on_device(self._as_fitted(examples[0]), self._device)  # noqa: E731
+            labels = examples_of(*examples, self._known()).labels
+            return Judges(self.class_numbers(labels), self._as_fitted(examples[0]))  # pyright: ignore
+        made = lambda: on_device(self._asked(*examples)[0], self._device)  # noqa: E731
         values = cache.get(("inputs", str(self._device)), [examples[0]], made)
-        labels = torch.from_numpy(self.class_numbers(examples[1])).to(self._device)
+        labels = torch.from_numpy(self.class_numbers(examples_of(*examples, self._known()).labels)).to(self._device)
         if len(values) != len(labels) or not len(labels):
             raise DataError(
                 f"There are {len(values)} clean or eval_set examples and {len(labels)} labels of theirs; "
@@ -480,11 +524,12 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
     def _room(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> int:
         from accord.estimators.fitting import room_for
 
-        settings, X = self.settings, source["X"]
+        settings, given = self.settings, self._given(source, cache)
+        X = given.inputs
         model = settings.model if settings.model != "auto" else "mlp" if is_table(X) else "convnet"
         if stack_kind(_class_of(model)) is None:
             return 1
-        example, classes = int(np.prod(np.shape(X)[1:])), len(np.unique(source["y"]))
+        example, classes = int(np.prod(np.shape(X)[1:])), len(np.unique(given.labels))
         inner = settings.batch_size * (example + 8 * WIDTH + classes * WIDTH)
         taken = 4 * (2 * inner + 12 * WIDTH * (example + 3 * WIDTH))
         own = len(X) if source.get("clean") is not None else 0  # laid end to end
@@ -583,8 +628,9 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         self._require_fit()
         return self.classes_[self.predict_proba(X).argmax(1)]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of labels that are predicted."""
+        y = examples_of(X, y, self._known()).labels if y is None or isinstance(y, str) else y
         with refused("give as many labels as examples"):
             return float(super().score(X, y, sample_weight))
 
@@ -602,20 +648,47 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
             return self.networks_["target"]
         return self._method(classes=len(self.classes_)).target(self.networks_)
 
-    def _as_fitted(self, X: Any) -> np.ndarray:
+    def _known(self) -> Known:
+        return Known(self.shape_, self.notes_.get("label"), self.notes_.get("depth"))
+
+    def _asked(self, X: Any, y: Any = None) -> tuple[np.ndarray, Any]:
+        """Further examples as those trained on, and their labels, which may be among them."""
+        given = examples_of(X, y, self._known())
+        return self._as_fitted(X, given), given.labels
+
+    def _as_fitted(self, X: Any, given: Examples | None = None) -> np.ndarray:
         """Inputs of the shape that was trained on."""
         if is_estimator(self.model) and len(self.shape_) == 1:
-            return checked_rows(self, X, reset=False)
+            return checked_rows(self, self._rows_of(X, given), reset=False)
+        given = given or examples_of(X, None, self._known())
         if len(self.shape_) == 1:
-            if getattr(X, "ndim", 2) == 1:
+            values = X if given.is_table and self.columns_ is None else given.inputs
+            if getattr(values, "ndim", 2) == 1:
                 raise DataError("Reshape your data: one example is X.reshape(1, -1), one column X.reshape(-1, 1).")
+            if self.columns_ is not None:
+                return self._encoded(self.columns_, given)
             with refused("give a table (examples, columns) of finite numbers, like that of the training"):
-                checked: Any = validate_data(self, X, dtype=np.float32 if not self.integers_ else None, reset=False)
+                kind = np.float32 if not self.integers_ else None
+                checked: Any = validate_data(self, values, dtype=kind, reset=False)
             return as_whole(checked) if self.integers_ else checked
-        images = as_images(X)
+        images = as_images(given.inputs)
         if images.shape[1:] != self.shape_:
             raise DataError(f"Images of shape {images.shape[1:]} are not those of the training, {self.shape_}.")
         return images.reshape(len(images), -1) if is_estimator(self.model) else images
+
+    def _rows_of(self, X: Any, given: Examples | None) -> Any:
+        """Rows as an estimator of scikit-learn gets them: as they are given, less a column of labels."""
+        if self._known().label is None:
+            return X
+        given = given or examples_of(X, None, self._known())
+        return given.inputs if given.frame is None else given.frame
+
+    def _encoded(self, columns: TableColumns, given: Examples) -> np.ndarray:
+        """A table brought to numbers as that of the training was; an array has the same columns, without names."""
+        with refused(f"give the columns of the training in their order: {listed(columns.names)}"):
+            values: Any = given.frame if given.is_table else np.asarray(given.inputs)
+            validate_data(self, values, skip_check_array=True, reset=False)
+            return columns.encode(given.inputs if given.is_table else table_of_array(values, columns.names))
 
     def class_numbers(self, labels: Any, *, unknown: bool = False) -> np.ndarray:
         """The class number of each label, whether it came as text or as a number.
@@ -637,8 +710,9 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         """Every example it was fitted on, worst label first.
 
         Columns: index, given_label, predicted_label, label_quality (1 = clean) and is_label_issue: the model
-        takes the example for another class, or with ``share`` it is among the worst of that share. A council adds
-        how many members believe the label (``votes``, of so many ``voters``) and how far they agree
+        takes the example for another class, or with ``share`` it is among the worst of that share. ``index`` is
+        the number of the row, from 0; ``source_index`` is the index of a pandas table that has one of its own. A
+        council adds how many members believe the label (``votes``, of so many ``voters``) and how far they agree
         (``agreement``: the share of pairs of members that take the example for one class).
         """
         return self._shown(self.issues_table(share))
@@ -647,6 +721,7 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
         """What `find_label_issues` says, as an Arrow table."""
         self._require_fit()
         named = {} if self.names_ is None else {"file": self.names_}
+        named |= {} if self.index_ is None else {"source_index": self.index_}
         return worst_first(
             pa.table(
                 {
@@ -666,8 +741,10 @@ class Classifier(Estimator, ClassifierMixin, BaseEstimator):
 
     # -- measuring -------------------------------------------------------------------------------------
 
-    def evaluate(self, X: Any, y: Any) -> dict[str, float]:
+    def evaluate(self, X: Any, y: Any = None) -> dict[str, float]:
         """Accuracy and cross-entropy against trusted labels."""
+        self._require_fit()
+        y = examples_of(X, y, self._known()).labels if y is None or isinstance(y, str) else y
         p, at = self.predict_proba(X), self.class_numbers(y)
         if len(p) != len(at) or not len(at):
             raise DataError(f"There are {len(p)} examples and {len(at)} labels; give one for each, at least one.")

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from accord.batches.labels import Scaling
 from accord.data.parquet_files import parquet_names
+from accord.data.table_columns import TableColumns
 from accord.data.text_arrays import as_array
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from accord.estimators.classifier import Classifier
 
 LABELS, THUMBS, NOISE = "labels.parquet", "worst.safetensors", "noise.safetensors"
+COLUMNS = "columns.safetensors"
+"""The arrays by which columns of text become numbers, where there are any."""
+INDEX = "source_index"
+"""The column of the table's own names of its rows."""
 WIDEST = 1 << 14
 """Bytes of a class's name that a run folder may ask for."""
 LOOK = 256
@@ -42,6 +47,8 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
     if clf.worst_images_ is not None:
         at, pixels = clf.worst_images_
         save_file({"index": at.astype(np.int64), "pixels": np.ascontiguousarray(pixels)}, draft / THUMBS)
+    if clf.columns_ is not None and clf.columns_.arrays():
+        save_file(clf.columns_.arrays(), draft / COLUMNS)
     target = clf.networks_.get("target")
     if isinstance(target, ScikitModel):
         scikit_folder.write(target, draft)
@@ -51,6 +58,8 @@ def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:
         "classes": {"type": clf.classes_.dtype.str, "values": clf.classes_.tolist()},
         "shape": list(clf.shape_),
         "scaling": {"mean": scaling.mean.tolist(), "std": scaling.std.tolist()},
+        "columns": None if clf.columns_ is None else clf.columns_.state(),
+        "feature_names": [str(name) for name in getattr(clf, "feature_names_in_", ())] or None,
         "integers": clf.integers_,
         "data": clf.notes_,
     }
@@ -65,6 +74,7 @@ def _label_table(clf: Classifier) -> pa.Table:
             "label_quality": clf.label_quality_,
             "is_issue": clf.is_issue_,
             "part": clf.part_,
+            **({} if clf.index_ is None else {INDEX: clf.index_}),
             "name": pa.nulls(len(clf.labels_), pa.string()) if clf.names_ is None else clf.names_,
         }
     )
@@ -77,6 +87,8 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     clf.integers_ = bool(config.get("integers", False))
     clf.n_features_in_ = math.prod(clf.shape_)
     refuse_too_large(LOOK * clf.n_features_in_, f"An example of '{run}'", "fit it with smaller images")
+    _take_columns(clf, config.get("columns"), run)
+    _take_names(clf, config.get("feature_names"))
     mean, std = (torch.tensor(config["scaling"][name], dtype=torch.float32) for name in ("mean", "std"))
     clf.scaling_ = Scaling(mean, std)
     clf.noise_matrix_ = _tensors(run / NOISE)["matrix"]
@@ -89,6 +101,9 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     )
     folder.sound_quality(clf.label_quality_, run / LABELS)
     clf.votes_ = _votes(run / LABELS)
+    clf.index_ = None
+    if INDEX in parquet_names(run / LABELS, inside=True):
+        clf.index_ = folder.read_parquet(run / LABELS, [INDEX])[INDEX].combine_chunks()
     clf.names_ = (
         None if table["name"].null_count else as_array(table["name"].cast(pa.string()), f"'{run / LABELS}'")
     )
@@ -113,6 +128,29 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
         raise DataError(f"The files of '{run}' do not fit together; the folder is damaged, fit it again.")
     clf._device = resolve_device(clf.settings.device if torch.cuda.is_available() else "cpu")
     clf.device_ = str(clf._device)
+
+
+def _take_columns(clf: Classifier, state: Any, run: Path) -> None:
+    """How the columns of a table become numbers; a run of arrays does not say it."""
+    clf.columns_ = None
+    if state is None:
+        return
+    arrays = _tensors(run / COLUMNS) if (run / COLUMNS).is_file() else {}
+    clf.columns_ = TableColumns.from_state(state, arrays)
+    clf.n_features_in_ = len(clf.columns_.names)
+    if clf.shape_ != (clf.columns_.width,):
+        raise ValueError(f"the columns make {clf.columns_.width} numbers of an example of {clf.shape_}")
+
+
+def _take_names(clf: Classifier, names: Any) -> None:
+    """The names of the columns, where they had any: columns in another order are refused by them."""
+    if names is None:
+        return
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("the names of the columns are no names")
+    if len(names) != clf.n_features_in_:
+        raise ValueError(f"{len(names)} names for {clf.n_features_in_} columns")
+    clf.feature_names_in_ = np.array(names, dtype=object)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _votes(path: Path) -> dict[str, np.ndarray] | None:

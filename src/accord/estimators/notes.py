@@ -64,6 +64,11 @@ class ClickNotes(BaseModel):
 
 
 class LabelNotes(ClickNotes):
+    remarks: list[str] = []
+    label: str | None = None
+    labels: str | None = None
+    file: str | None = None
+    depth: str | None = None
     judged_by_folds: Annotated[int, Field(ge=2)] | None = None
     council: CouncilOfLabels | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
 

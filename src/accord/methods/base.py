@@ -210,7 +210,7 @@ class Method:
     validates_served: ClassVar[bool] = True
     """Whether noisy validation measures what is served, not single networks of it; tables say where it does not."""
     takes_weights: ClassVar[bool] = False
-    """Whether examples may have weights: its loss of a run is `batch.mean` of all examples' losses."""
+    """Whether clicks or examples may have weights: its loss of a run is `batch.mean` of what each of them costs."""
     uses_clean_labels: ClassVar[bool] = False
     """Whether it receives some clean labels; tables mark its rows."""
     needs_model: ClassVar[bool] = True
@@ -227,8 +227,6 @@ class Method:
     """The share of a model's usual L2 term that it takes where none is given."""
     usual_epoch: ClassVar[Literal["best", "last"]] = "best"
     """Which epoch's weights are kept where `restore` leaves it open."""
-    takes_weights: ClassVar[bool] = True
-    """Whether its loss is `Batch.mean` of what each click costs, so that weights of clicks count in it."""
     compilable: ClassVar[bool] = True
     """Whether its networks may be fused by torch.compile."""
 

@@ -72,7 +72,6 @@ class Council(Method):
     """Agreement among many models."""
 
     name = "council"
-    takes_weights = False
     settings = {"clicks": CouncilSettings, "labels": LabelCouncilSettings}  # noqa: RUF012
     space = {"clicks": {"given": (0.0, 0.1, 0.3)}, "labels": {}}  # noqa: RUF012
     stackable = False

@@ -12,7 +12,6 @@ class Popularity(Method):
     """The name of the model is ignored: the target counts clicks."""
 
     name = "popularity"
-    takes_weights = False
     tasks = ("clicks",)
     stackable = False
     needs_model = False

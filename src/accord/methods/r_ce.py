@@ -18,6 +18,7 @@ class ReweightedCE(Method):
     """Examples that the model believes count more: the weight of an example is P(ỹ)^β, held constant."""
 
     name = "r-ce"
+    takes_weights = True
     tasks = ("clicks",)
     settings = ReweightedSettings
     space = {"beta": (0.05, 0.1, 0.25, 0.5)}  # noqa: RUF012

@@ -21,7 +21,6 @@ class TruncatedCE(Method):
     """The clicks with the largest loss of each batch are left out; their share grows with the epochs."""
 
     name = "t-ce"
-    takes_weights = False
     tasks = ("clicks",)
     settings = TruncatedSettings
     space = {"drop_rate": (0.05, 0.1, 0.2)}  # noqa: RUF012

@@ -15,6 +15,7 @@ class WBPR(Method):
     """The sampling of Gantner, Drumond, Freudenthaler & Schmidt-Thieme (2012), with cross-entropy."""
 
     name = "wbpr"
+    takes_weights = True
     tasks = ("clicks",)
 
     def phases(self, build: Build) -> list[Phase]:

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from accord.data.columns import begun
 from accord.data.ids import Ids
-from accord.data.reading import begun, read_table
+from accord.data.reading import read_table
 from accord.data.tables_out import TableKind, as_kind, kind_of_table
 from accord.errors import DataError, nearest
 from accord.estimators.issues import worst_first

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from accord.data.clicks import pair_keys
+from accord.data.columns import Columns, begun, choose_columns, listed
 from accord.data.ids import Ids, encode
-from accord.data.reading import Columns, begun, choose_columns, is_text, listed, read_table
+from accord.data.reading import is_text, read_table
 from accord.data.tables_out import as_kind, kind_of_table
 from accord.errors import DataError, nearest
 from accord.estimators.issues import flag_share, worst_first

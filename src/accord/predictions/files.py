@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from accord.data.columns import listed
+from accord.data.dialects import SEPARATORS
 from accord.data.labelled_files import LABEL_NAMES
-from accord.data.reading import SEPARATORS, is_text, listed, read_table
+from accord.data.reading import is_text, read_table
 from accord.errors import DataError, first_line, nearest
 from accord.memory import refuse_too_large
 from accord.plain import GROWTH, open_plain, size_of

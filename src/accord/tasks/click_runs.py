@@ -34,7 +34,7 @@ class ClickRun(SavedRun):
             f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise",
         ]
 
-    def audit(self, share: float | None, truth: Path | None, log: Path | None = None) -> Audit:
+    def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
         rec = self.estimator
         measured = None if truth is None else rec.evaluate_issues(truth, share)
         issues = rec.issues_table(share)
@@ -47,8 +47,8 @@ class ClickRun(SavedRun):
             by_kind.append(["item popularity", *(f"{value:.3f}" for value in popularity.values())])
             tables = [detection_rows(measured), by_kind]
         flagged = int(issues["is_label_issue"].to_numpy().sum())
-        judged = cache(lambda: rec.with_original(log))
-        return Audit(issues, flagged, rule, lambda: judged().cleaned(share), tables, measured, judged)
+        judged = cache(lambda: rec.with_original(data))
+        return Audit(issues, flagged, rule, lambda: judged().cleaned(share), tables, measured, original=judged)
 
     def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
         if probabilities:

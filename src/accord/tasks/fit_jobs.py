@@ -38,7 +38,8 @@ class FitJob:
     def fit(self, callback: Any, checkpoint: Any) -> Any:
         self.estimator.fit(**self.source, callback=callback, checkpoint=checkpoint)
         if self.notes is not None:
-            self.estimator.notes_ |= self.notes
+            remarks = [*self.notes.get("remarks", []), *self.estimator.notes_.get("remarks", [])]
+            self.estimator.notes_ |= self.notes | ({"remarks": remarks} if remarks else {})
         return self.estimator
 
 
@@ -68,7 +69,7 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
     if noise and given.truth is not None:
         raise SettingError(OWN_NOISE)
     examples, true, rows = given.examples, given.truth, None
-    trusted = None if clean is None else further(given, clean)
+    trusted = None if clean is None else further(given, clean, as_table=True)
     if uses_clean and clean is None:
         if not noise and true is None:
             raise SettingError("This method learns from some clean examples: give them with clean=FILE.")
@@ -89,7 +90,8 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
             known = {"index": np.arange(len(labels)), "true_label": true, "is_noise": noisy.is_noise}
             parquet.write_table(pa.table(known if rows is None else known | {"row": rows}), draft / TRUTH)
 
-    source = {"X": examples.inputs, "y": labels, "clean": trusted, "names": examples.names}
+    X = examples.inputs if examples.table is None else examples.table
+    source = {"X": X, "y": labels, "clean": trusted, "names": examples.names}
     notes = examples.notes | {"noise": None if noisy is None else noisy.notes(), "examples": len(labels)}
     job = FitJob(Classifier(**values), source, "taking the examples in", notes, write_truth)
     job.beforehand += cost_of_many_classes(settings, len(classes))

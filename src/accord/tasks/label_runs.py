@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data.reading import begun, read_table
+from accord.data.column_values import numbers, plain
+from accord.data.columns import begun
+from accord.data.frames import table_of_array
+from accord.data.reading import read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.measuring import as_bool
-from accord.tasks.label_sources import in_the_order_of, new_examples, read_folder
+from accord.tasks.label_sources import in_the_order_of, new_examples
 from accord.tasks.runs import Audit, Evaluation, Predictions, SavedRun, detection_rows
 
 
@@ -31,9 +34,10 @@ class LabelRun(SavedRun):
                 f"{noise['realised']:.1%} are wrong"
             )
         lines += [*self.handed(), *self.heard(), *self.kept_epochs("accuracy", "accuracy"), *self.doubts()]
+        lines += notes_of(clf)
         return [*lines, f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong"]
 
-    def audit(self, share: float | None, truth: Path | None, log: Path | None = None) -> Audit:
+    def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
         clf = self.estimator
         issues = clf.issues_table(share)
         measured = None if truth is None else clf.evaluate_issues(self._known_noise(truth), share)
@@ -41,16 +45,31 @@ class LabelRun(SavedRun):
         rule = "the model sees another class" if share is None else f"the worst {share:.1%}"
 
         def cleaned() -> pa.Table:
+            if data is not None or clf.source_file_ is not None:
+                return clf.cleaned_table(data, share)
             kept = issues.filter(pa.array(~flagged)).sort_by("index")
             names = [name for name in ("index", "file") if name in kept.column_names]
             return kept.select([*names, "given_label"]).rename_columns([*names, "label"])
 
         tables = [] if measured is None else [detection_rows(measured)]
-        return Audit(issues, int(flagged.sum()), rule, cleaned, tables, measured)
+
+        def marked() -> pa.Table:
+            return clf.marked_table(data, share)
+
+        def relabelled(how: Any) -> pa.Table:
+            return clf.relabelled_table(data, how, share)
+
+        return Audit(
+            issues, int(flagged.sum()), rule, cleaned, tables, measured, marked=marked, relabelled=relabelled
+        )
 
     def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
         clf = self.estimator
         examples, names = new_examples(data, clf.notes_, clf.shape_)
+        if isinstance(examples, pa.Table) and clf.columns_ is None:
+            examples = _numbers_of(examples)
+        if isinstance(examples, np.ndarray) and clf.columns_ is not None:  # an array has no names of columns
+            examples = table_of_array(examples, clf.columns_.names)
         each = clf.predict_proba(examples)
         at = each.argmax(1)
         by_class = dict(zip((f"p_{label}" for label in clf.classes_), each.T, strict=True)) if probabilities else {}
@@ -98,12 +117,12 @@ class LabelRun(SavedRun):
         rows.append(["cross-entropy", f"{measured['cross_entropy']:.4f}"])
         return Evaluation(measured, rows, f"{measured['examples']} clean examples")
 
-    def _test_examples(self, truth: Path | None, images: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    def _test_examples(self, truth: Path | None, images: Path | None) -> tuple[Any, np.ndarray]:
         from accord.data.datasets.image_sets import IMAGE_SETS
-        from accord.data.labelled_files import read_labelled_table
+        from accord.data.labelled_files import read_image_folder, read_labelled_table
 
         notes = self.estimator.notes_
-        if truth is None:
+        if truth is None and images is None:
             if notes.get("source") != "catalogue":
                 raise SettingError("Say which clean examples to test by: truth=FILE (and images=DIR for images).")
             if notes.get("data") not in IMAGE_SETS:
@@ -112,18 +131,30 @@ class LabelRun(SavedRun):
             return data.test_inputs, data.test_labels
         label = notes.get("label")
         if images is not None:
-            size = notes["size"][0] if "size" in notes else None
-            examples = read_folder(images, truth, label, size)
+            like = {"like": self.estimator.shape_, "depth": notes.get("depth")}
+            examples = read_image_folder(images, truth, label=label, **like)
         elif notes.get("source") in ("folder", "catalogue"):
             raise SettingError(
                 "The run was trained on images: say with images=DIR where those that truth= labels are."
             )
         else:
+            assert truth is not None
             examples = read_labelled_table(truth, label, tuple(notes.get("ignored", ())))
-            examples = in_the_order_of(examples, notes.get("columns", []), truth)
+            table = in_the_order_of(examples, notes.get("columns", []), truth)
+            # A run of version 0.1 or of arrays knows numbers alone.
+            return (table if self.estimator.columns_ is not None else _numbers_of(table)), examples.labels
         return examples.inputs, examples.labels
 
     def write_report(self, path: Path) -> None:
         from accord.report import write_classifier_report
 
         write_classifier_report(self.estimator, path)
+
+
+def notes_of(clf: Any) -> list[str]:
+    """What a person should know of the data, in sentences."""
+    return list(clf.notes_.get("remarks", []))
+
+
+def _numbers_of(table: pa.Table) -> np.ndarray:
+    return np.column_stack([numbers(plain(table[name]), name) for name in table.column_names])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.data.labelled_files import (
@@ -19,6 +20,7 @@ from accord.data.labelled_files import (
     read_labelled_table,
 )
 from accord.data.splits import clean_apart
+from accord.data.table_columns import TableColumns
 from accord.errors import DataError, SettingError
 from accord.tasks.base import FILE
 from accord.tasks.labels import LabelTask
@@ -72,9 +74,9 @@ def read_examples(source: LabelSource) -> LabelExamples:
         examples = Labelled(data.inputs, data.labels, None, {"source": "catalogue", "data": name})
         return LabelExamples(source, examples, (data.test_inputs, data.test_labels), entry.augment, data.truth)
     if source.data.is_dir():
-        if source.labels is None:
-            raise SettingError(f"'{name}' is a folder; say which file holds its labels with labels=FILE.")
-        examples = read_folder(source.data, source.labels, source.label, source.size, source.tick)
+        examples = read_image_folder(
+            source.data, source.labels, label=source.label, tick=source.tick, size=source.size
+        )
     elif source.labels is not None:
         raise SettingError(f"labels= is for a folder of images, but '{name}' is none; use label=COLUMN.")
     else:
@@ -82,50 +84,56 @@ def read_examples(source: LabelSource) -> LabelExamples:
     return LabelExamples(source, replace(examples, notes={"data": name, **examples.notes}))
 
 
-def read_folder(
-    folder: Path, labels: Path, label: str | None, size: int | None, tick: Tick | None = None
-) -> Labelled:
-    return read_image_folder(folder, labels, label=label, size=size, tick=tick)
+def further(given: LabelExamples, path: Path, *, as_table: bool = False) -> tuple[Any, np.ndarray]:
+    """More examples like those at hand: labels of images of the same folder, or a table with the same columns.
 
-
-def further(given: LabelExamples, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """More examples like those at hand: labels of images of the same folder, or a table with the same columns."""
+    Those of a table come as numbers, or ``as_table``.
+    """
     source, examples = given.source, given.examples
     if source.data.is_dir():
-        size = source.size or examples.inputs.shape[1]
-        more = read_folder(source.data, path, source.label, size, source.tick)
+        alike = {"like": examples.inputs.shape[1:], "depth": examples.notes["depth"]}
+        more = read_image_folder(source.data, path, label=source.label, tick=source.tick, **alike)
     elif "columns" in examples.notes:
         more = read_labelled_table(path, source.label, tuple(source.ignore))
-        more = in_the_order_of(more, examples.notes["columns"], path)
+        table = in_the_order_of(more, examples.notes["columns"], path)
+        return table if as_table else _known(examples.columns).encode(table), more.labels
     else:
         raise SettingError(f"'{path}' cannot be used with the data set '{source.data}'.")
     return more.inputs, more.labels
 
 
-def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> Labelled:
+def _known(columns: TableColumns | None) -> TableColumns:
+    assert columns is not None, "examples of a table have columns"
+    return columns
+
+
+def in_the_order_of(examples: Labelled, columns: list[str], path: Path) -> pa.Table:
     """A table with its columns in the order that was trained on."""
     own = examples.notes["columns"]
+    assert examples.table is not None
     if sorted(own) != sorted(columns):
         odd = sorted(set(own) ^ set(columns))[0]
         raise DataError(f"'{path}' has other columns than the training data; '{odd}' is in one of them alone.")
-    return replace(examples, inputs=examples.inputs[:, [own.index(name) for name in columns]])
+    return examples.table.select(columns)
 
 
 def set_apart(
     examples: Labelled, seed: int, truth: np.ndarray | None = None
-) -> tuple[Labelled, tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray | None]:
+) -> tuple[Labelled, tuple[Any, np.ndarray], np.ndarray, np.ndarray | None]:
     """Some examples are taken out before noise is added on purpose: their labels are clean, or made so.
 
     The others, these, which the others are, and the others' truth where it is known.
     """
     apart, rest = clean_apart(len(examples.labels), seed)
     names: Any = None if examples.names is None else examples.names[rest]
-    kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes)
+    table = None if examples.table is None else examples.table.take(pa.array(rest))
+    kept = Labelled(examples.inputs[rest], examples.labels[rest], names, examples.notes, table, examples.columns)
     clean = examples.labels if truth is None else truth
-    return kept, (examples.inputs[apart], clean[apart]), rest, None if truth is None else truth[rest]
+    inputs = examples.inputs[apart] if examples.table is None else examples.table.take(pa.array(apart))
+    return kept, (inputs, clean[apart]), rest, None if truth is None else truth[rest]
 
 
-def new_examples(data: Path, notes: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[np.ndarray, Any]:
+def new_examples(data: Path, notes: Mapping[str, Any], shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Examples to label, like those of a run, and the names of their files: a table with its columns, a folder of
     images, an array, or the test examples of a data set of the catalogue."""
     if str(data) in IMAGE_SETS and not data.exists():
@@ -133,9 +141,7 @@ def new_examples(data: Path, notes: Mapping[str, Any], shape: tuple[int, ...]) -
     if data.suffix.lower() == ".npy":
         return read_array(data), None
     if data.is_dir():
-        inputs, names = read_images(data, shape[0] if len(shape) == 3 else None)
-        wanted = shape[2] if len(shape) == 3 else inputs.shape[3]
-        return (np.repeat(inputs, wanted, 3) if inputs.shape[3] == 1 else inputs), names
+        return read_images(data, like=shape if len(shape) == 3 else None, depth=notes.get("depth"))
     if "columns" not in notes:
         raise SettingError(
             f"'{data}' is a file; the run was trained on images, so give a folder of images or a .npy."

@@ -43,6 +43,10 @@ class Audit:
     """The same, as numbers by name."""
     original: Any = None
     """Of a click log: what it was, row by row (`accord.estimators.originals.JudgedLog`), once it is asked for."""
+    marked: Any = None
+    """Gives every row of what was fitted on with columns that say what was found; where that can be had."""
+    relabelled: Any = None
+    """Gives every row with the predicted label, 'beside' the given one or to 'replace' it; where it has labels."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,8 @@ class SavedRun(ABC):
         """What was trained and found, in sentences."""
 
     @abstractmethod
-    def audit(self, share: float | None, truth: Path | None, log: Path | None = None) -> Audit: ...
+    def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
+        """``data`` is where the file lies by now that was fitted on."""
 
     @abstractmethod
     def evaluate(self, truth: Path | None, ks: Sequence[int], images: Path | None) -> Evaluation: ...
