@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench soak docs clean
+.PHONY: demo test lint format bench soak attack docs clean
 
 demo: .venv/ready
 	$(BIN)/accord demo --out demo
@@ -28,6 +28,10 @@ bench: .venv/ready
 soak: .venv/ready
 	$(BIN)/python benchmarks/soak.py kills
 	$(BIN)/python benchmarks/soak.py memory
+
+# Minutes of random kills, hostile folders and odd tables; prints its seed. ATTACK_ARGS="--minutes 60 --seed 1"
+attack: .venv/ready
+	$(BIN)/python benchmarks/attack.py $(ATTACK_ARGS)
 
 docs: .venv/ready
 	$(BIN)/python docs/build.py

@@ -13,7 +13,7 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "files", "memory", "registry"),
+    ("errors", "files", "locks", "memory", "plain", "registry"),
     ("extras",),
     ("kernels",),
     ("objectives",),
@@ -37,7 +37,7 @@ MAY = {
     "kernels": set(),
     "objectives": set(),
     "models": {"errors", "registry", "kernels"},
-    "data": {"errors", "files", "memory", "extras"},
+    "data": {"errors", "files", "locks", "memory", "plain", "extras"},
     "batches": {"data", "models"},
     "optim": {"kernels"},
     "methods": {"errors", "registry", "objectives", "models", "optim"},
@@ -141,3 +141,15 @@ def test_examples_in_docstrings_hold() -> None:
         assert result.failed == 0, name
         tried += result.attempted
     assert tried > 4
+
+
+def test_nothing_is_ordered_or_timed_by_a_clock_that_can_jump_back() -> None:
+    """`time.time` and dates go back where a clock is set; `time.monotonic` and `perf_counter` do not."""
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                assert (node.value.id, node.attr) not in {
+                    ("time", "time"),
+                    ("datetime", "now"),
+                    ("date", "today"),
+                }, path

@@ -23,6 +23,7 @@ PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text
 INSTALLED_AS = {"sklearn": "scikit-learn", "PIL": "pillow"}
 WITH_OTHERS = {
     "requests": "comes with pooch",
+    "typing_extensions": "comes with pydantic, which asks for its TypedDict before Python 3.12",
     "markupsafe": "comes with jinja2",
     "IPython": "is at hand in a notebook, and asked for nowhere else",
     "triton": "comes with torch's builds for a GPU",
@@ -82,9 +83,9 @@ def reading_images(place: Path) -> None:
 
 
 def fetching(place: Path) -> None:
-    from accord.data.datasets.fetching import _download
+    from accord.data.datasets.downloading import download
 
-    _download("https://localhost/none", None, place, lambda done, of: None)
+    download("https://localhost/none", None, place, place, lambda done, of: None)
 
 
 def a_kind_of_table(name: str) -> Callable[[Path], Any]:

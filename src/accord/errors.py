@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+HARMFUL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Letters that a terminal obeys: control characters, what turns the direction of writing, and halves of letters."""
+
+
+def harmless(text: object, *, lines: bool = False) -> str:
+    """A text for a terminal: letters that would be obeyed are written as their numbers.
+
+    With ``lines`` the ends of lines stay.
+
+    >>> harmless("red \\x1b[31m")
+    'red \\\\x1b[31m'
+    """
+    if lines:
+        return "\n".join(harmless(line) for line in str(text).split("\n"))
+    return HARMFUL.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), str(text))
 
 
 class AccordError(ValueError):
-    """Bad input: shown to the person at the keyboard as one sentence, exit code 2."""
+    """Bad input: shown to the person at the keyboard as one sentence, exit code 2.
+
+    Its words may repeat what data hold, so they are harmless to a terminal.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(harmless(message))
 
 
 class DataError(AccordError):

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn, Time
 from rich.progress import Progress as Bar
 from rich.table import Column
 
+from accord.errors import harmless
+
 if TYPE_CHECKING:
     from accord.training import Callback, Progress
 
@@ -29,12 +31,15 @@ class Bars(Bar):
 
     _last = 0.0
 
+    def add_task(self, description: str, *args: Any, **more: Any) -> TaskID:
+        return super().add_task(harmless(description), *args, **_harmless(more))
+
     def start(self) -> None:
         self._last = time.monotonic()
         super().start()
 
     def update(self, task_id: Any, **changes: Any) -> None:
-        super().update(task_id, **changes)
+        super().update(task_id, **_harmless(changes))
         self.tell()
 
     def tell(self) -> None:
@@ -51,6 +56,11 @@ class Bars(Bar):
         return "; ".join(going)
 
 
+def _harmless(fields: dict[str, Any]) -> dict[str, Any]:
+    """The words of a bar may repeat what data hold."""
+    return {name: harmless(value) if isinstance(value, str) else value for name, value in fields.items()}
+
+
 def bars_on(console: Console) -> Bars:
     """Bars whose words are cut on a narrow screen, so that the bar and the time left stay."""
 
@@ -59,9 +69,9 @@ def bars_on(console: Console) -> Bars:
 
     whole = Column(no_wrap=True, min_width=4)
     return Bars(
-        TextColumn("{task.description}", table_column=words(2)),
+        TextColumn("{task.description}", markup=False, table_column=words(2)),
         BarColumn(8 if console.width < NARROW else 40),
-        TextColumn("{task.fields[note]}", table_column=words(3)),
+        TextColumn("{task.fields[note]}", markup=False, table_column=words(3)),
         TimeElapsedColumn(table_column=whole),
         TextColumn("left", table_column=whole),
         TimeRemainingColumn(elapsed_when_finished=False, table_column=whole),

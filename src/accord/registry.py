@@ -16,7 +16,9 @@ T = TypeVar("T")
 class OwnSettings(BaseModel):
     """Settings that a registered thing brings; a field's docstring is its documentation."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
 
 class Registry(Generic[T]):

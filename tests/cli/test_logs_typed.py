@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
+import inspect
 import io
 import sqlite3
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
@@ -155,3 +157,46 @@ def test_a_folder_of_parts_is_a_log(accord, tmp_path: Path) -> None:
 def test_options_of_clicks_are_refused_with_labels(accord, tmp_path: Path) -> None:
     code, _, err = accord("fit", "digits", "--weight", "w", "--out", tmp_path / "run")
     assert (code, "--weight" in err) == (2, True)
+
+
+def test_an_interrupted_fit_keeps_every_option_of_its_log(accord, tmp_path: Path) -> None:
+    """What is typed is checked by its types when it is read back; nothing of it is left out."""
+    from accord.cli.fit import Typed, _checked
+    from accord.cli.main import fit
+
+    asked = set(inspect.signature(inspect.unwrap(fit)).parameters) - {"resume", "checkpoint", "json"}
+    assert asked == set(Typed.__annotations__)
+    words = dict.fromkeys(Typed.__annotations__) | {"data": "log.csv", "out": "run", "noise": 0.0, "seed": 0}
+    words |= {"noise_kind": "uniform", "device": "cpu", "overwrite": False, "query": "SELECT 1", "weight": "w"}
+    words |= {"trusted": "sure", "on_missing": "refuse"}
+    assert _checked(words, tmp_path) == words
+    for name in ("query", "weight", "trusted", "on_missing"):  # kept before there were such options
+        del words[name]
+    assert _checked(words, tmp_path) == words
+
+
+def test_logs_for_spreadsheet_programs(accord, tmp_path: Path) -> None:
+    rows = [(f"u{u}", f"={i}+1") for u in range(8) for i in range(6)]
+    (tmp_path / "log.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in rows))
+    assert accord("fit", tmp_path / "log.csv", "--out", tmp_path / "run", *FAST)[0] == 0
+    clean, issues = tmp_path / "clean.csv.gz", tmp_path / "issues.csv"
+    both = ["--write-clean", clean, "--write-issues", issues, "--share", "0"]
+    assert accord("audit", tmp_path / "run", *both)[0] == 0
+    assert gzip.decompress(clean.read_bytes()) == (tmp_path / "log.csv").read_bytes()
+    assert accord("audit", tmp_path / "run", *both, "--spreadsheet")[0] == 0
+    for text in (gzip.decompress(clean.read_bytes()).decode(), issues.read_text()):
+        assert [row[1] for row in csv.reader(text.splitlines())][1:] == [f"'{item}" for _, item in rows]
+    code, _, err = accord("audit", tmp_path / "run", "--out", tmp_path / "x.json", "--spreadsheet")
+    assert (code, "--spreadsheet is for CSV" in err) == (2, True)
+
+
+def test_judged_files_for_spreadsheet_programs(accord, tmp_path: Path) -> None:
+    (tmp_path / "y.csv").write_text("label\n" + "=a\nb\n" * 9)
+    np.save(tmp_path / "p.npy", np.tile([[0.9, 0.1], [0.2, 0.8]], (9, 1)))
+    words = ["audit", "--labels", tmp_path / "y.csv", "--pred-probs", tmp_path / "p.npy", "--spreadsheet"]
+    code, _, err = accord(*words)
+    assert (code, "--spreadsheet is for CSV" in err) == (2, True)
+    code, _, err = accord(*words, "--write-issues", tmp_path / "out.csv", "--classes", "=a,b")
+    assert code == 0, err
+    table = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert {row["label"] for row in table} == {"'=a", "b"}

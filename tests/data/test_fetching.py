@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accord.data.datasets import fetching
+from accord.data.datasets import downloading, fetching
 from accord.data.datasets.catalogue import DATA_SETS
+from accord.data.datasets.downloading import part_name
 from accord.data.datasets.entries import DataFile, Entry, package_of
 from accord.data.datasets.fetching import fetch
 from accord.data.datasets.image_sets import IMAGE_SETS, ImageSet
 from accord.errors import DataError, MissingDataError, SettingError
+from accord.locks import locked
 
 BODY = bytes(range(256)) * 500
 
@@ -132,8 +134,9 @@ def test_a_broken_line_is_tried_again(
     monkeypatch.setattr(Origin, "broken", 1000)
     with pytest.raises(DataError, match=r"breaks off \(IncompleteRead\(64000 bytes read, 64000 more"):
         fetch(entry, tmp_path)
-    assert len(Origin.asked) == 3 + 2 + fetching.RETRIES - 2
-    assert names(tmp_path) == {"modcloth"}
+    assert len(Origin.asked) == 3 + 2 + downloading.RETRIES - 2
+    left = {f"modcloth/{part_name(entry.files[0].origin)}"} if checksum else set()
+    assert names(tmp_path) == {"modcloth", *left}
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -148,7 +151,7 @@ def test_a_broken_line_is_tried_again(
 def test_a_bad_answer_is_one_sentence_and_leaves_nothing(
     origin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, checksum: str | None, words: str
 ) -> None:
-    monkeypatch.setattr(fetching, "LARGEST", 1 << 20)
+    monkeypatch.setattr(downloading, "LARGEST", 1 << 20)
     with pytest.raises(DataError, match=words) as caught:
         fetch(clicks(DataFile("log.tsv", origin + path, checksum)), tmp_path / "data")
     assert "\n" not in str(caught.value)
@@ -318,3 +321,114 @@ def test_every_download_of_the_catalogue_has_a_checksum() -> None:
         for file in entry.files:
             if file.origin.startswith("https") and entry.name != "electronics":  # whose authors publish none
                 assert file.archive_checksum if file.member else file.checksum, file
+
+
+class Lines(http.server.BaseHTTPRequestHandler):
+    """An origin whose lines break, and that knows how to go on; ``how`` says what is odd about it."""
+
+    body, how, breaks, tag = BODY, "", 1, '"one"'
+    ranges: list[str | None] = []  # noqa: RUF012
+
+    def do_GET(self) -> None:
+        asked = self.headers.get("Range")
+        Lines.ranges.append(asked)
+        start = int(asked.split("=")[1].rstrip("-")) if asked and self.how != "ignores" else 0
+        if start > len(self.body) or (asked and self.how == "refuses"):
+            self.send_response(416)
+            self.end_headers()
+            return
+        whole = self.headers.get("If-Range") not in (None, self.tag)
+        start = 0 if whole else start
+        told = start + 7 if self.how == "elsewhere" else start
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(self.body) - start))
+        self.send_header("ETag", self.tag)
+        if start:
+            self.send_header("Content-Range", f"bytes {told}-{len(self.body) - 1}/{len(self.body)}")
+        self.end_headers()
+        sent = self.body[start:]
+        if len(Lines.ranges) <= self.breaks:
+            sent, self.close_connection = sent[: len(sent) // 2], True
+        self.wfile.write(sent)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    server = Server(("127.0.0.1", 0), Lines)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    Lines.ranges.clear()
+    for name in ("body", "how", "breaks", "tag"):
+        monkeypatch.setattr(Lines, name, getattr(Lines, name))
+    yield f"http://127.0.0.1:{server.server_port}/log.tsv"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("checksum", [sha(BODY), None])
+def test_a_download_goes_on_where_it_broke_off(lines: str, tmp_path: Path, checksum: str | None) -> None:
+    entry, seen = clicks(DataFile("log.tsv", lines, checksum)), list[int]()
+    fetch(entry, tmp_path, tick=lambda done, total: seen.append(done))
+    assert Lines.ranges == [None, "bytes=57344-"]  # whole blocks of what came
+    assert (tmp_path / "modcloth" / "log.tsv").read_bytes() == BODY
+    assert seen == sorted(set(seen))
+    assert names(tmp_path) == {"modcloth", "modcloth/log.tsv"}
+
+
+def test_the_next_command_goes_on_too_and_only_with_a_checksum(
+    lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lines, "breaks", 3)
+    for checksum, first in ((None, None), (sha(BODY), "bytes=106496-")):
+        Lines.ranges.clear()
+        entry = clicks(DataFile("log.tsv", lines, checksum))
+        with pytest.raises(DataError, match="breaks off"):
+            fetch(entry, tmp_path)
+        assert len(Lines.ranges) == 3
+        Lines.ranges[:] = ["before"] * 3
+        fetch(entry, tmp_path)
+        assert Lines.ranges[3] == first
+        assert (tmp_path / "modcloth" / "log.tsv").read_bytes() == BODY
+        (tmp_path / "modcloth" / "log.tsv").unlink()
+
+
+@pytest.mark.parametrize("how", ["ignores", "refuses", "elsewhere"])
+def test_an_origin_that_does_not_go_on_sends_all_of_it(
+    how: str, lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lines, "how", how)
+    fetch(clicks(DataFile("log.tsv", lines, sha(BODY))), tmp_path)
+    assert (tmp_path / "modcloth" / "log.tsv").read_bytes() == BODY
+
+
+def test_another_file_than_before_is_not_put_together_with_it(
+    lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = tmp_path / "modcloth", BODY[::-1]
+    folder.mkdir()
+    (folder / part_name(lines)).write_bytes(other[:1000])  # with a checksum: it is seen in the end, and begun anew
+    monkeypatch.setattr(Lines, "breaks", 0)
+    fetch(clicks(DataFile("log.tsv", lines, sha(BODY))), tmp_path)
+    assert (folder / "log.tsv").read_bytes() == BODY
+    assert Lines.ranges == ["bytes=1000-", None]
+
+
+def test_a_link_under_the_name_of_a_part_is_not_followed(lines: str, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    (tmp_path / "modcloth").mkdir()
+    (tmp_path / "modcloth" / part_name(lines)).symlink_to(outside)
+    fetch(clicks(DataFile("log.tsv", lines, sha(BODY))), tmp_path)
+    assert outside.read_text() == "mine"
+    assert (tmp_path / "modcloth" / "log.tsv").read_bytes() == BODY
+
+
+def test_two_processes_do_not_write_one_part(lines: str, tmp_path: Path) -> None:
+    (tmp_path / "modcloth").mkdir()
+    entry = clicks(DataFile("log.tsv", lines, sha(BODY)))
+    with locked(tmp_path / "modcloth" / fetching.LOCK), pytest.raises(DataError, match="is being fetched into by"):
+        fetch(entry, tmp_path)

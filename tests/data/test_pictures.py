@@ -10,6 +10,7 @@ import pyarrow.csv as csv
 import pytest
 from PIL import Image
 
+from accord import memory
 from accord.data import pictures
 from accord.data.labelled_files import Labelled, read_image_folder
 from accord.data.pictures import read_pictures
@@ -100,12 +101,12 @@ def test_sizes_are_brought_together_with_a_note(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_into_memory_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for k in range(3):
-        Image.new("L", (100, 100)).save(tmp_path / f"{k}.png")
-    monkeypatch.setattr(pictures, "machine_memory", lambda: 25_000)
+    for k in range(5):
+        Image.effect_noise((1000, 1000), 50).save(tmp_path / f"{k}.png")
+    monkeypatch.setattr(memory, "machine_memory", lambda: 4_500_000)
     monkeypatch.setattr(pictures, "_pixels", lambda *_: pytest.fail("decoded"))
-    with pytest.raises(DataError, match="3 images of 100×100 pixels need 0.0 MB.*smaller size"):
-        read(tmp_path, "0.png", "1.png", "2.png")
+    with pytest.raises(DataError, match="5 images of 1000×1000 pixels needs up to 5.0 MB.*smaller size"):
+        read(tmp_path, *(f"{k}.png" for k in range(5)))
 
 
 def test_images_and_arrays_in_memory() -> None:

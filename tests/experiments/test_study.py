@@ -15,7 +15,9 @@ import pytest
 from accord.errors import DataError, SettingError
 from accord.experiments.budget import Budget
 from accord.experiments.study import Cell, Study, _digest, kept_metric, refuse_varied, row_name, validation_value
+from accord.experiments.tuning import Tuning
 from accord.tasks.clicks import ClickTask
+from accord.tasks.label_sources import LabelSource, read_examples
 
 LOG = pa.table({"user": [1, 1, 2], "item": [1, 2, 1]})
 VARIANT = {"deca dp": {"method": "deca", "sub_tasks": "dp"}}
@@ -147,19 +149,46 @@ def test_a_cell_is_another_where_its_rules_are(monkeypatch: pytest.MonkeyPatch) 
     assert study().identity(Cell("gmf", "deca", 0)) != before
 
 
-def test_a_cell_is_another_where_its_file_is_written_anew(tmp_path: Path) -> None:
-    path, cell = tmp_path / "log.csv", Cell("gmf", "deca", 0)
-    asked = changed(study(), log=path)
-    assert asked.identity(cell)  # of a file that is not there yet
-    path.write_text("user,item\n1,2\n")
+def test_a_cell_is_known_by_the_contents_of_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by where they lie, nor by size and time: a copy or `touch` changes nothing, other clicks do."""
+
+    def identity_of(log: Path | str, valid: Path | None = None, truths: tuple[Path, ...] = ()) -> str:
+        asked = changed(study(), log=log, valid=valid, truths=truths)
+        return asked.identity(Cell("gmf", "deca", 0))
+
+    path, other = tmp_path / "log.csv", tmp_path / "other.csv"
+    path.write_text("user,item\n1,2\n3,4\n")
     os.utime(path, (1, 1))
-    first = asked.identity(cell)
-    assert asked.identity(cell) == first
-    os.utime(path, (1, 2))
-    later = asked.identity(cell)
-    path.write_text("user,item\n1,23\n")
-    os.utime(path, (1, 1))
-    assert len({first, later, asked.identity(cell)}) == 3
+    first = identity_of(path)
+    other.write_bytes(path.read_bytes())
+    os.utime(path, (5, 5))
+    monkeypatch.chdir(tmp_path)
+    assert {identity_of(one) for one in (path, other, "log.csv", "./log.csv")} == {first}
+    path.write_text("user,item\n1,2\n3,5\n")
+    os.utime(path, (1, 1))  # the same size and time, as after `cp -p` or a checkout
+    assert identity_of(path) != first
+    changes: list[dict[str, Any]] = [{"valid": path}, {"truths": (path,)}]
+    for more in changes:
+        before = identity_of(other, **more)
+        assert before != first
+        path.write_text("user,item\n1,2\n3,6\n")
+        assert identity_of(other, **more) != before
+        path.write_text("user,item\n1,2\n3,5\n")
+        assert identity_of(other, **more) == before
+
+
+def test_a_search_of_labels_is_known_by_its_examples(tmp_path: Path) -> None:
+    def identity_of(path: Path) -> str:
+        task = read_examples(LabelSource(path, label="kind")).task(0.0, "uniform", None)
+        return Tuning(Study(task, ["normal"], ["mlp"])).identity()
+
+    path, other = tmp_path / "table.csv", tmp_path / "other.csv"
+    path.write_text("a,b,kind\n" + "".join(f"{k},{k % 3},{'xy'[k % 2]}\n" for k in range(20)))
+    other.write_bytes(path.read_bytes())
+    first = identity_of(path)
+    assert identity_of(other) == first
+    path.write_text(path.read_text().replace("3,0,y", "3,1,y"))
+    assert identity_of(path) != first
 
 
 def test_what_cannot_be_run_is_refused() -> None:

@@ -368,6 +368,18 @@ def postgres() -> Path | None:
     return next((p for p in places if (p / "initdb").exists() and (p / "pg_ctl").exists()), None)
 
 
+class Server(str):
+    """The address of a server that can be killed and started again."""
+
+    control: Any
+
+    def kill(self) -> None:
+        self.control("-m", "immediate", "stop")
+
+    def begin(self) -> None:
+        self.control("-w", "start")
+
+
 @pytest.fixture
 def server() -> Any:
     """A PostgreSQL of our own, for a while."""
@@ -384,13 +396,56 @@ def server() -> Any:
     try:
         subprocess.run([programs / "initdb", "-D", data, "-U", "accord", "-A", "trust"], **quiet)
         options = f"-p {port} -k {place} -c listen_addresses=127.0.0.1"
-        subprocess.run([programs / "pg_ctl", "-D", data, "-o", options, "-w", "start"], **quiet)
+        running = Server(f"postgresql+psycopg://accord:secret@127.0.0.1:{port}/postgres")
+        running.control = lambda *words: subprocess.run(
+            [programs / "pg_ctl", "-D", data, "-o", options, *words], **quiet
+        )
+        running.begin()
     except (subprocess.CalledProcessError, OSError, PermissionError) as error:
         shutil.rmtree(place)
         pytest.skip(f"PostgreSQL does not start here: {error}")
-    yield f"postgresql+psycopg://accord@127.0.0.1:{port}/postgres"
-    subprocess.run([programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+    yield running
+    running.kill()
     shutil.rmtree(place)
+
+
+def test_a_server_that_is_killed_and_started_again_in_the_middle_of_a_search(
+    server: Server, log: Path, tmp_path: Path
+) -> None:
+    process = start(log, tmp_path / "out", "--storage", server)
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "out").glob("checkpoints")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    server.kill()
+    time.sleep(1.0)
+    server.begin()
+    assert process.wait(180) == 0
+    trials = finished(tmp_path, server)
+    assert Counter(t.user_attrs[INDEX] for t in trials) == Counter(range(13))  # the default settings, and twelve
+    assert "secret" not in "".join(path.read_text(errors="replace") for path in (tmp_path / "out").glob("*.*"))
+
+
+def test_a_server_that_stays_away_is_one_sentence_and_the_search_goes_on_later(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trials_of() -> Trials:
+        return Trials(server, "s", {"a": (1, 2)}, "grid", 2, 0, "same")
+
+    monkeypatch.setattr("accord.experiments.trials.AWAY", (0.1,))
+    one = trials_of()
+    (asked,) = one.ask(1)
+    server.kill()
+    with pytest.raises(DataError, match="the same command resumes the search once it can be") as caught:
+        one.report(asked, [0.5], 1.0)
+    assert "secret" not in str(caught.value)
+    one.close()
+    server.begin()
+    other = trials_of()
+    assert other.left() == [0, 1] or [t.index for t in other.ask(2)] == [1]  # ours may still count as alive
+    one.report(asked, [0.5], 1.0)  # what was computed meanwhile is not lost
+    assert [row["value"] for row in other.finished()] == [0.5]
+    one.close()
+    other.close()
 
 
 def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from accord.errors import SettingError
 from accord.estimators import Classifier
 from accord.estimators.settings import make_settings
 from accord.methods import Method, Setup, StepInfo, method_of
+from accord.methods.two_stage import cost_of_many_classes
 from accord.models.classifiers import MLP, NoiseModel, WeightNet
 from accord.models.stack import as_stack, stack
 from accord.objectives import multiclass
@@ -187,3 +188,12 @@ def test_mw_net_leaves_its_network_uncompiled() -> None:
         X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
         clf.fit(X, y, clean=None if fused else (X, y))
         assert clf._networks().compiled == fused
+
+
+def test_many_classes_are_said_to_cost_before_a_training_begins() -> None:
+    for method, classes, said in (("normal", 1000, 0), ("deca", 100, 0), ("deca", 101, 1), ("deca-p", 1000, 1)):
+        words = cost_of_many_classes(make_settings("labels", {"method": method}), classes)
+        assert len(words) == said
+        assert all(f"{classes} classes" in line and "of 64 classes" in line for line in words)
+    (words,) = cost_of_many_classes(make_settings("labels", {"method": "deca", "noise_classes": 8}), 1000)
+    assert "of 8 classes" in words

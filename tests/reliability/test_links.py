@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -18,7 +17,8 @@ from accord import files as accord_files
 from accord.cli.main import app
 from accord.data.simulator import Simulation
 from accord.errors import DataError
-from accord.files import standing, whole_file, whole_folder, write_whole
+from accord.files import HIGHEST_PROCESS, standing, whole_file, whole_folder, write_whole
+from accord.training import clear_checkpoints
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/ns/pid").exists(), reason="nothing says who is dead")
 
@@ -62,7 +62,8 @@ def test_no_link_waits_under_the_name_of_a_draft(tmp_path: Path) -> None:
     names = set()
     for _ in range(3):
         with whole_file(tmp_path / "page") as draft:
-            names.add(draft.name)
+            names.add(draft.parent.name)
+            assert draft.parent.stat().st_mode & 0o077 == 0
             draft.write_text("new")
     assert len(names) == 3
 
@@ -89,7 +90,7 @@ def test_an_output_file_that_is_a_link_is_followed(run: Path, tmp_path: Path) ->
 def test_a_file_that_lies_elsewhere_is_not_read(name: str, run: Path, tmp_path: Path) -> None:
     (run / name).rename(tmp_path / name)
     (run / name).symlink_to(tmp_path / name)
-    with pytest.raises(DataError, match=rf"{name}' is a link that leads out of the run folder"):
+    with pytest.raises(DataError, match=rf"{name}' is a link, and"):
         Recommender.load(run)
 
 
@@ -98,15 +99,33 @@ def test_a_classifiers_file_that_lies_elsewhere_is_not_read(tmp_path: Path) -> N
     Classifier(method="normal", epochs=1).fit(X, [k % 3 for k in range(30)]).save(tmp_path / "run")
     (tmp_path / "run" / "noise.safetensors").rename(tmp_path / "noise")
     (tmp_path / "run" / "noise.safetensors").symlink_to("../noise")
-    with pytest.raises(DataError, match="is a link that leads out"):
+    with pytest.raises(DataError, match="is a link"):
         Classifier.load(tmp_path / "run")
 
 
-def test_links_that_stay_in_the_run_or_lead_to_it_are_read(run: Path, tmp_path: Path) -> None:
-    (run / "clicks.parquet").rename(run / "kept")
-    (run / "clicks.parquet").symlink_to("kept")
+def test_a_link_to_the_run_that_a_person_named_is_followed(run: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(run)
     assert Recommender.load(tmp_path / "link").settings.seed == 1
+
+
+def test_no_link_in_a_run_is_followed_wherever_it_leads(run: Path) -> None:
+    (run / "clicks.parquet").rename(run / "kept")
+    (run / "clicks.parquet").symlink_to("kept")
+    with pytest.raises(DataError, match="is a link"):
+        Recommender.load(run)
+
+
+def test_pipes_in_a_run_are_not_waited_for(run: Path) -> None:
+    for name in ("config.json", "clicks.parquet", "weights.safetensors", "history.jsonl", "other"):
+        if name != "other":
+            (run / name).rename(run.parent / name)
+        os.mkfifo(run / name)
+        with pytest.raises(DataError, match=r"named pipe|no run folder"):
+            Recommender.load(run)
+        (run / name).unlink()
+        if name != "other":
+            (run.parent / name).rename(run / name)
+    Recommender.load(run)
 
 
 def test_reading_and_saving_leave_what_is_not_ours(run: Path) -> None:
@@ -184,38 +203,60 @@ def test_the_next_write_puts_it_back_and_refuses_to_replace_it_unasked(run: Path
         rec.save(run, overwrite=False)
     rec.save(run)
     assert [path.name for path in run.parent.iterdir()] == ["run"]
-    assert "owner.json" not in [path.name for path in run.iterdir()]
 
 
 @needs_proc
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("host", "other"), ("boot", "other"), ("namespace", 1), ("process", None), ("process", -1), ("started", None)],
-)
-def test_a_draft_of_another_machine_or_container_is_left(name: str, value: object, run: Path) -> None:
+@pytest.mark.parametrize(("name", "value"), [("host", "other"), ("boot", "other"), ("namespace", 1)])
+def test_a_draft_of_another_machine_or_container_is_left(
+    name: str, value: object, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     left = left_by_a_dead_process(run)
-    owner = json.loads((left / "owner.json").read_text())
-    (left / "owner.json").write_text(json.dumps({**owner, name: value}))
     rec = Recommender.load(run)
+    here = accord_files._this_process()
+    monkeypatch.setattr(accord_files, "_this_process", lambda: {**here, name: value})
     rec.save(run)
     assert sorted(path.name for path in run.parent.iterdir()) == sorted([left.name, "run"])
     assert (left / "old" / "config.json").is_file()
 
 
 @needs_proc
-def test_only_the_process_itself_counts_as_alive(tmp_path: Path) -> None:
+@pytest.mark.parametrize("process", [0, HIGHEST_PROCESS, 10**19])
+def test_a_draft_whose_name_says_no_process_is_left(process: int, tmp_path: Path) -> None:
+    left = left_by_a_dead_process(tmp_path / "run")
+    stem, owner, kind = left.name.rpartition(".")[0].rpartition(".")[0], left.suffixes[-2], left.suffix
+    other = left.rename(left.with_name(f"{stem}.{process}-{owner.split('-', 1)[1]}{kind}"))
+    accord_files.clear_dead(tmp_path / "run")
+    assert other.is_dir()
+
+
+@needs_proc
+def test_a_draft_of_another_person_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = left_by_a_dead_process(tmp_path / "run")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: left.stat().st_uid + 1)
+        accord_files.clear_dead(tmp_path / "run")
+        assert left.is_dir()
+        assert standing(tmp_path / "run") == tmp_path / "run"
+    accord_files.clear_dead(tmp_path / "run")
+    assert not left.exists()
+
+
+@needs_proc
+@pytest.mark.parametrize(("make", "kind"), [(whole_folder, ".draft"), (whole_file, ".tmp")])
+def test_only_the_process_itself_counts_as_alive(make: Any, kind: str, tmp_path: Path) -> None:
     """A draft that is being written stays; one whose process's number was given to another goes."""
     path = tmp_path / "run"
-    with whole_folder(path) as draft:
-        accord_files.clear_dead(path)
-        assert draft.is_dir()
-        owner = json.loads((draft.parent / "owner.json").read_text())
-        stale = path.with_name(".run.0000.draft")
+    with make(path) as draft:
+        if kind == ".tmp":
+            draft.write_text("new")
+        accord_files.clear_dead(path, kind)
+        assert draft.exists()
+        process, started, place, token = draft.parent.name[len(".run.") : -len(kind)].split("-")
+        stale = path.with_name(f".run.{process}-{int(started) - 1}-{place}-{token}{kind}")
         stale.mkdir()
-        (stale / "owner.json").write_text(json.dumps({**owner, "started": owner["started"] - 1}))
-        accord_files.clear_dead(path)
+        accord_files.clear_dead(path, kind)
         assert not stale.exists()
-        assert draft.is_dir()
+        assert draft.exists()
 
 
 def test_where_the_system_does_not_say_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,9 +264,56 @@ def test_where_the_system_does_not_say_nothing_is_removed(tmp_path: Path, monkey
     monkeypatch.setattr(accord_files, "_this_process", dict)
     accord_files.clear_dead(tmp_path / "run")
     assert left.is_dir()
-    (left / "owner.json").write_text("{}")
-    accord_files.clear_dead(tmp_path / "run")
-    assert left.is_dir()
+    with whole_file(tmp_path / "file") as draft:
+        draft.write_text("new")
+        nobody = draft.parent.name
+    (tmp_path / nobody).mkdir()
+    accord_files.clear_dead(tmp_path / "file", ".tmp")
+    assert (tmp_path / nobody).is_dir()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from accord.files import whole_file
+
+with whole_file(Path(sys.argv[1])) as draft:
+    draft.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@needs_proc
+def test_what_a_kill_leaves_of_a_file_goes_with_the_next_write(tmp_path: Path) -> None:
+    for name in ("page", "page.html", "p" * 240):
+        for _ in range(2):
+            subprocess.run([sys.executable, "-c", KILLED, tmp_path / name], check=False)
+    assert len(list(tmp_path.iterdir())) == 6 - 3  # the second cleared what the first had left
+    write_whole(tmp_path / "page", "new")
+    assert sorted(path.name[:6] for path in tmp_path.iterdir() if path.name.startswith(".page")) == [".page."]
+    write_whole(tmp_path / "page.html", "new")
+    write_whole(tmp_path / ("p" * 240), "new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page", "page.html", "p" * 240]
+
+
+def test_a_folder_of_checkpoints_goes_but_not_what_others_put_there(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    name = "0" * 32 + ".safetensors"
+    folder.mkdir()
+    subprocess.run([sys.executable, "-c", KILLED, folder / name], check=False)
+    (folder / name).write_bytes(b"state")
+    (folder / "notes.txt").write_text("mine")
+    (tmp_path / "outside").write_text("mine")
+    (folder / ("1" * 32 + ".safetensors")).symlink_to("../outside")
+    clear_checkpoints(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["1" * 32 + ".safetensors", "notes.txt"]
+    for path in folder.iterdir():
+        path.unlink()
+    clear_checkpoints(folder)
+    assert not folder.exists()
+    (tmp_path / "link").symlink_to(tmp_path)
+    clear_checkpoints(tmp_path / "link")
+    assert (tmp_path / "outside").read_text() == "mine"
 
 
 def test_a_block_that_fails_or_is_stopped_between_renames_puts_all_back(

@@ -110,7 +110,8 @@ Path.rename = rename
 if moment == 0:
     run_folder.write_lines = dies
 if moment == 3:
-    shutil.rmtree = dies
+    rmtree = shutil.rmtree
+    shutil.rmtree = lambda *args, **more: dies() if renames[0] == 2 else rmtree(*args, **more)
 new.save(run)
 """
 

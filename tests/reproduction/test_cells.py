@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from accord import locks
 from accord.errors import DataError
 from accord.experiments.study import Cell
 from accord.reproduction import cells
@@ -121,7 +122,7 @@ def test_cells_stay_files_while_another_process_packs(tmp_path: Path, monkeypatc
     store = StudyCells(tmp_path / "x")
     done = keep(store, FIRST)
     with (tmp_path / LOCK).open("a+b") as other:
-        cells._lock(other.fileno())
+        locks._lock(other.fileno())
         assert not store.pack(COLUMNS)
     assert (store.folder / f"{FIRST.name}.json").is_file()
     assert not (tmp_path / TABLE).exists()
@@ -146,7 +147,7 @@ def test_a_packed_cell_is_copied_with_its_values(tmp_path: Path) -> None:
 
 def test_damaged_tables_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / TABLE).write_bytes(b"PAR1")
-    with pytest.raises(DataError, match=r"cells\.parquet' cannot be read as Parquet"):
+    with pytest.raises(DataError, match=r"cells\.parquet' is not a Parquet file"):
         StudyCells(tmp_path / "x").read(FIRST)
 
 

@@ -6,12 +6,14 @@ import functools
 import inspect
 import json
 import math
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from accord.cli import ui
+from accord.errors import harmless
 
 Command = Callable[..., Any]
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object, and nothing else, on standard output.")]
@@ -38,7 +40,8 @@ def with_json(command: Command) -> Command:
         with ui.muted(json):
             answer = command(**typed)
         if json:
-            print(as_json(answer))
+            said = as_json(answer)
+            print(harmless(said) if sys.stdout.isatty() else said)
 
     hints = get_type_hints(command, include_extras=True)
     own = [one.replace(annotation=hints[name]) for name, one in inspect.signature(command).parameters.items()]

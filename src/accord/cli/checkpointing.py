@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from accord.cli.paths import cannot_write, quoted, topmost_new
+from accord.cli.checkpoint_folder import STATE, CheckpointFolder
+from accord.cli.paths import cannot_write, quoted, remove_empty, topmost_new
 from accord.cli.process import signal_handlers
-from accord.errors import DataError, InterruptedRunError, Stopped
-from accord.estimators.run_folder import read_json, write_json
+from accord.cli.stopping_in_time import answered, resumed_by
+from accord.errors import InterruptedRunError, Stopped
 from accord.training import Checkpoint
 from accord.training.checkpoints import SECONDS
 
-SUFFIX, ARGUMENTS, STATE = ".checkpoint", "fit.json", "checkpoint.safetensors"
-PATIENCE = 1.5
+PATIENCE = 1.2
 """Seconds to wait for the end of a step after a person asked to stop."""
-
-
-def folder_of(out: Path) -> Path:
-    if not out.name:
-        raise DataError(f"'{out}' cannot be a run's folder; name one of its own.")
-    return out.with_name(out.name + SUFFIX)
-
-
-def arguments_of(out: Path) -> dict[str, Any]:
-    """What was asked for when a run began."""
-    folder = folder_of(out)
-    if not (folder / ARGUMENTS).is_file():
-        raise DataError(
-            f"There is no checkpoint of a run at '{folder}'; begin one with `accord fit … --out {quoted(out)}`."
-        )
-    arguments = read_json(folder / ARGUMENTS)
-    if not isinstance(arguments, dict):
-        raise DataError(f"'{folder / ARGUMENTS}' does not say what was asked for; remove '{folder}' to begin anew.")
-    return arguments
 
 
 @dataclass(frozen=True)
@@ -48,6 +28,11 @@ class Checkpointing:
     arguments: dict[str, Any] | None = None
     resume: bool = False
     seconds: float = SECONDS
+
+    def refuse_taken(self, out: Path, overwrite: bool) -> None:
+        """Before anything is read: a place where another run is, or was interrupted."""
+        if self.arguments is not None:
+            CheckpointFolder(out).refuse_taken(resume=self.resume, overwrite=overwrite)
 
     @contextmanager
     def on(self, out: Path, overwrite: bool) -> Iterator[Checkpoint | None]:
@@ -63,40 +48,32 @@ class Checkpointing:
 def checkpointed(
     out: Path, arguments: dict[str, Any], *, resume: bool, overwrite: bool, seconds: float
 ) -> Iterator[Checkpoint]:
-    """A checkpoint for a run that will be at ``out``; its folder goes when the run is done, or never came far."""
-    folder = folder_of(out)
-    aside = folder.with_name(folder.name + ".old")
-    if folder.exists() and not resume and not overwrite:
-        raise DataError(
-            f"A run that was interrupted is at '{folder}': "
-            f"resume it with `accord fit --resume {quoted(out)}`, or pass --overwrite."
-        )
-    new = topmost_new(folder)
-    try:
-        if folder.exists() and not resume:
-            shutil.rmtree(aside, ignore_errors=True)
-            folder.rename(aside)  # comes back where this one fails early
-        folder.mkdir(parents=True, exist_ok=True)
-        if not resume:
-            write_json(folder / ARGUMENTS, arguments)
-    except OSError as error:
-        raise cannot_write(out, error) from error
-    checkpoint = Checkpoint(folder / STATE, seconds)
-    try:
-        with stopping(checkpoint):
-            yield checkpoint
-    except InterruptedRunError as error:
-        raise InterruptedRunError(f"{error}; resume with: accord fit --resume {quoted(out)}") from error
-    except BaseException as error:
-        if not checkpoint.path.exists():
-            shutil.rmtree(folder if new is None or out.exists() else new, ignore_errors=True)
-            if aside.exists():
-                aside.rename(folder)
-        elif isinstance(error, Stopped):
-            raise InterruptedRunError(f"stopped; resume with: accord fit --resume {quoted(out)}") from error
-        raise
-    for done in (folder, aside):
-        shutil.rmtree(done, ignore_errors=True)
+    """A checkpoint for a run that will be at ``out``; its folder goes when the run is done, or never came far.
+
+    The folder is locked meanwhile. What an earlier run left there comes back where this one does not come far.
+    """
+    place = CheckpointFolder(out)
+    new = topmost_new(place.folder)
+    with ExitStack() as locks:
+        try:
+            place.take(locks, arguments, resume=resume, overwrite=overwrite)
+        except OSError as error:
+            raise cannot_write(out, error) from error
+        checkpoint = Checkpoint(place.folder / STATE, seconds)
+        try:
+            with resumed_by(f"; resume with: accord fit --resume {quoted(out)}"), stopping(checkpoint):
+                yield checkpoint
+        except InterruptedRunError as error:
+            raise InterruptedRunError(f"{error}; resume with: accord fit --resume {quoted(out)}") from error
+        except BaseException as error:
+            if not place.came_far and not resume:
+                place.give_back()
+                if new is not None and not out.exists():
+                    remove_empty(place.folder.parent, new)
+            elif isinstance(error, Stopped) and place.begun:
+                raise InterruptedRunError(f"stopped; resume with: accord fit --resume {quoted(out)}") from error
+            raise
+        place.remove()
 
 
 @contextmanager
@@ -115,6 +92,7 @@ def stopping(checkpoint: Checkpoint) -> Iterator[None]:
     with signal_handlers({signal.SIGINT: asked, signal.SIGTERM: asked, signal.SIGALRM: late}):
         try:
             yield
+            answered()  # it was done all the same
         finally:  # while its handler is still there
             if checkpoint.stop:
                 signal.setitimer(signal.ITIMER_REAL, 0)

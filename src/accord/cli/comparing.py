@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from accord.cli import ui
-from accord.cli.paths import nothing_left, refuse_others
+from accord.cli.paths import alone, nothing_left, refuse_others
 from accord.cli.searching import run_tuned
 from accord.errors import DataError
-from accord.estimators.run_folder import REPORT, read_json
+from accord.estimators.run_folder import REPORT
 from accord.experiments.budget import Budget
 from accord.experiments.cells import CellFiles
 from accord.experiments.compare import SUMMARY, compare, is_of
+from accord.experiments.stored import read_stored
 from accord.experiments.study import CELLS, Study
 from accord.experiments.tuning import TUNE
 from accord.files import write_whole
@@ -35,11 +36,12 @@ def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> d
     refuse_others(out, "comparison", (CELLS, SUMMARY, TUNE))
     _refuse_another(study, out)
     tried = [0]
-    with nothing_left(out, lambda: any(out.glob("cells/*.json")) or max(tried) > 0):
+    worth = nothing_left(out, lambda: any(out.glob("cells/*.json")) or max(tried) > 0)
+    with worth, alone(out, "comparison"):
         if budget is not None:
             study = run_tuned(study, budget, out, lambda now: tried.append(now.done))
         summary = _compared(study, out)
-    _write_comparison(summary, out)
+        _write_comparison(summary, out)
     ui.table(comparison_rows(summary), f"{', '.join(study.models)}, {words_of_seeds(summary)}")
     for rows in (served_rows(summary), detection_rows(summary)):
         if rows:
@@ -54,8 +56,8 @@ def compare_and_show(study: Study, out: Path, budget: Budget | None = None) -> d
 
 def _refuse_another(study: Study, out: Path) -> None:
     """The page of another study, of other data or settings, stays; more methods, models and seeds join this one."""
-    summary = read_json(out / SUMMARY) if (out / SUMMARY).is_file() else None
-    if isinstance(summary, dict) and not is_of(study, summary, CellFiles(out)):
+    summary = read_stored(out / SUMMARY, "summary")
+    if summary is not None and not is_of(study, summary, CellFiles(out)):
         raise DataError(f"'{out}' holds a comparison of other data or settings; choose another path.")
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, NotRequired
+
+from pydantic import AfterValidator, FiniteFloat
+from typing_extensions import TypedDict
 
 from accord.cli import ui
-from accord.cli.checkpointing import Checkpointing, arguments_of
+from accord.cli.checkpoint_folder import arguments_of
+from accord.cli.checkpointing import Checkpointing
 from accord.cli.given import Given, given_data
 from accord.cli.paths import quoted
 from accord.cli.process import system_memory
@@ -20,6 +24,44 @@ PATHS = ("data", "out", "valid", "labels", "clean")
 DATA = ("data", "user", "item", "time", "valid", "label", "labels", "size", "noise", "noise_kind")
 MORE = {"query": None, "weight": None, "trusted": None, "on_missing": "drop"}
 """Options of click logs, and what they are where nothing is typed."""
+
+
+def _without_nul(word: str) -> str:
+    if "\0" in word:
+        raise ValueError("a NUL in it")
+    return word
+
+
+Text = Annotated[str, AfterValidator(_without_nul)]
+
+
+class Typed(TypedDict):
+    """What `accord fit` is asked for, as it is kept with a checkpoint."""
+
+    data: Text
+    out: Text
+    user: Text | None
+    item: Text | None
+    time: Text | None
+    valid: Text | None
+    label: Text | None
+    labels: Text | None
+    size: int | None
+    ignore: list[Text] | None
+    noise: FiniteFloat
+    noise_kind: Text
+    clean: Text | None
+    model: Text | None
+    method: Text | None
+    epochs: int | None
+    seed: int
+    device: Text
+    settings: list[Text] | None
+    overwrite: bool
+    query: NotRequired[Text | None]
+    weight: NotRequired[Text | None]
+    trusted: NotRequired[Text | None]
+    on_missing: NotRequired[Text]
 
 
 def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -37,17 +79,29 @@ def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
 
 def resume(out: Path, seconds: float) -> dict[str, Any]:
     """The training that was interrupted before it was saved at ``out``."""
-    words = arguments_of(out)
-    if words.get("data") in ("-", "address"):
+    words = _checked(arguments_of(out), out)
+    if words["data"] in ("-", "address"):
         what = "a pipe" if words["data"] == "-" else "an address"
         raise DataError(f"The training of '{out}' took its log from {what}, which is not kept; fit it again.")
+    typed = {**words, **{name: None if words[name] is None else Path(words[name]) for name in PATHS}}
+    # What stands at its path, if anything does, was saved by this run, just before it was killed.
+    typed |= {"out": out, "overwrite": True}
+    return _fit(typed, Checkpointing(words, resume=True, seconds=seconds))
+
+
+def _checked(words: dict[str, Any], out: Path) -> dict[str, Any]:
+    """What a file says was asked for, each of its own type."""
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        typed = {**words, **{name: None if words[name] is None else Path(words[name]) for name in PATHS}}
-        # What stands at its path, if anything does, was saved by this run, just before it was killed.
-        typed |= {"out": out, "overwrite": True}
-        return _fit(typed, Checkpointing(words, resume=True, seconds=seconds))
-    except (KeyError, TypeError) as error:
-        raise DataError(f"The checkpoint of the run at '{out}' does not say what was asked for.") from error
+        return dict(TypeAdapter(Typed).validate_python(words, strict=True))
+    except ValidationError as error:
+        name = str((*error.errors()[0]["loc"], "something")[0])
+        shown = name if name.isidentifier() and len(name) < 40 else "something"
+        raise DataError(
+            f"The checkpoint of the run at '{out}' does not say what was asked for: {shown} is no value that can "
+            "be typed; begin the run anew with --overwrite."
+        ) from error
 
 
 def _fit(typed: dict[str, Any], checkpointing: Checkpointing) -> dict[str, Any]:
@@ -73,14 +127,18 @@ def run_fit(
 
     estimator = given.check(values)  # before the path is looked at or a row is read
     check_free(out, estimator.kind, overwrite=overwrite)
+    checkpointing = checkpointing or Checkpointing()
+    checkpointing.refuse_taken(out, overwrite)
     with system_memory():
         job = given.fit_job(values, clean)
+        for line in job.beforehand:
+            ui.say(line)
 
         def also(draft: Path) -> None:
             run_of(job.estimator).write_report(draft / REPORT)
             job.also(draft)
 
-        with (checkpointing or Checkpointing()).on(out, overwrite) as checkpoint:
+        with checkpointing.on(out, overwrite) as checkpoint:
             with ui.bar() as progress:
                 job.fit(ui.Trainings(progress).callback(first=job.first), checkpoint)
             with ui.busy("saving the run and its report"):

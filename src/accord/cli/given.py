@@ -84,17 +84,13 @@ def given_data(data: Path, **typed: Any) -> Given:
 
     named = str(data) in LABELLED_NAMES and not data.exists()
     told = typed.get("label") is not None or typed.get("labels") is not None
-    folder = data.is_dir() and not _is_log(data)
-    kind = GivenLabels if named or folder or told else GivenClicks
-    return kind(data, **typed)
-
-
-def _is_log(folder: Path) -> bool:
-    """Whether a folder holds a log in Parquet parts, and no images or folders of them."""
+    from accord.data.labelled_files import LABEL_FILES
     from accord.data.reading import parts_of
 
-    parts = parts_of(folder)
-    return bool(parts) and len(parts) == sum(path.name[0] not in "_." for path in folder.iterdir())
+    labels = any((data / name).is_file() for name in LABEL_FILES) if data.is_dir() else False
+    folder = data.is_dir() and (labels or not parts_of(data))
+    kind = GivenLabels if named or folder or told else GivenClicks
+    return kind(data, **typed)
 
 
 def place(typed: str) -> Any:
@@ -153,8 +149,11 @@ class GivenClicks(Given):
     def _log(self) -> Any:
         """What was piped in is read at once."""
         from accord.data.reading import read_standard_input
+        from accord.plain import read_stream
 
-        return read_standard_input(sys.stdin.buffer.read()) if str(self.data) == "-" else self.data
+        if str(self.data) != "-":
+            return self.data
+        return read_standard_input(read_stream(sys.stdin.buffer, "The standard input"))
 
     def _unusual(self) -> dict[str, Any]:
         return {name: value for name, value in self.more.items() if value != "drop"}

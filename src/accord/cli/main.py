@@ -12,9 +12,17 @@ import typer
 from accord import __version__
 from accord.cli.answers import App
 from accord.cli.given import given_data, place
-from accord.cli.process import as_a_command, is_out_of_memory, leave_pandas_out
+from accord.cli.process import as_a_command, is_out_of_memory, keep_standard_streams, leave_pandas_out
+from accord.cli.stopping_in_time import STOPPED, answered, end_at_once, ending_in_time
 from accord.cli.words import as_options, names_of, refuse_given, settings_of, space_of
-from accord.errors import AccordError, DataWarning, InterruptedRunError, SettingError, Stopped, first_line
+from accord.errors import (
+    AccordError,
+    DataWarning,
+    InterruptedRunError,
+    SettingError,
+    Stopped,
+    first_line,
+)
 
 app = App(
     name="accord",
@@ -58,6 +66,10 @@ NoiseKind = Annotated[str, typer.Option(help="uniform (over all classes), others
 File = Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")]
 OnUnknown = Annotated[
     str, typer.Option(help="Users and items that are not in the log: refuse names them, skip leaves them out.")
+]
+Spreadsheet = Annotated[
+    bool,
+    typer.Option("--spreadsheet", help="CSV for spreadsheet programs: ' before text that they take for a formula."),
 ]
 Answer = dict[str, Any]
 """What a command says with --json."""
@@ -187,18 +199,20 @@ def recommend(
     run: Run,
     user: Annotated[list[str] | None, typer.Option("--user", help="A user id; may be given many times.")] = None,
     users_file: Annotated[
-        Path | None, typer.Option("--users", "--users-file", help="A file with one user id a line.")
+        Path | None,
+        typer.Option("--users", "--users-file", help="A file with one user id a line; - for standard input."),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Items for each user.")] = 10,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Also items the user has clicked.")] = False,
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
     out: File = None,
     on_unknown: OnUnknown = "refuse",
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """Top-k lists for users of the log."""
     from accord.cli.runs import run_recommend
 
-    return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown)
+    return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown, spreadsheet)
 
 
 @app.command(
@@ -221,11 +235,12 @@ def predict(
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
     out: File = None,
     on_unknown: OnUnknown = "refuse",
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """Scores of pairs, or labels of examples, by a run."""
     from accord.cli.runs import run_predict
 
-    return run_predict(run, data, probabilities, format, out, on_unknown)
+    return run_predict(run, data, probabilities, format, out, on_unknown, spreadsheet)
 
 
 @app.command(
@@ -284,6 +299,7 @@ def audit(
     truth: Annotated[
         Path | None, typer.Option(help="is_noise of each click, or is_noise or true_label of each example.")
     ] = None,
+    spreadsheet: Spreadsheet = False,
 ) -> Answer:
     """List the clicks or labels that are probably wrong: those of a run, or of files with predictions."""
     files: Answer = {"labels": labels, "pred_probs": pred_probs, "classes": classes, "label": label}
@@ -293,12 +309,12 @@ def audit(
         from accord.cli.runs import run_audit
 
         refuse_given("goes with files that are judged without a run", **files)
-        return run_audit(run, top, share, out, write_clean, truth, write_issues, relabel, data)
+        return run_audit(run, top, share, out, write_clean, truth, write_issues, relabel, data, spreadsheet)
     from accord.cli.predictions import Asked, run_audit_predictions
 
     refuse_given("goes with a run", truth=truth, relabel=relabel, data=data)
     files |= {"pred_probs": pred_probs or [], "scores": scores or [], "top": top, "share": share, "out": out}
-    files |= {"write_clean": write_clean, "write_issues": write_issues}
+    files |= {"write_clean": write_clean, "write_issues": write_issues, "spreadsheet": spreadsheet}
     return run_audit_predictions(Asked(**files, example=example, annotator=annotator))
 
 
@@ -545,9 +561,16 @@ def _flags() -> dict[str, str]:
 
 def main() -> None:
     """Entry point of the `accord` command, a process of its own."""
+    keep_standard_streams()
     if len(sys.argv) > 1 and not set(sys.argv) & {"-h", "--help", "--version"}:
         leave_pandas_out()
-    run()
+    try:
+        with ending_in_time(_how_to_resume):
+            run()
+    except SystemExit as stop:
+        if stop.code == STOPPED:
+            end_at_once()
+        raise
 
 
 def run() -> None:
@@ -557,7 +580,14 @@ def run() -> None:
 
 
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"accord: {message}", file=sys.stderr)
+    _tell(f"accord: {message}")
+
+
+def _tell(words: str) -> None:
+    """Even where a progress bar was stopped so hard that it still holds the stream."""
+    if sys.stderr is None:  # closed by whoever started the command
+        return
+    print(words, file=getattr(sys.stderr, "rich_proxied_file", sys.stderr), flush=True)
 
 
 def _run() -> None:
@@ -574,24 +604,26 @@ def _run_command() -> None:
                 raise SettingError(f"{word!r} is no UTF-8; rename the file, or type the id as it is in the log.")
         app()
     except InterruptedRunError as error:
-        print(f"accord: {error}", file=sys.stderr)
-        sys.exit(130)
+        answered()
+        _tell(f"accord: {error}")
+        sys.exit(STOPPED)
     except AccordError as error:
-        print(f"accord: {as_options(str(error), _flags())}", file=sys.stderr)
+        _tell(f"accord: {as_options(str(error), _flags())}")
         sys.exit(2)
     except (Stopped, KeyboardInterrupt):
-        print(f"accord: stopped{_how_to_resume()}.", file=sys.stderr)
-        sys.exit(130)
+        answered()
+        _tell(f"accord: stopped{_how_to_resume()}.")
+        sys.exit(STOPPED)
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:
         where = f"'{error.filename}': " if error.filename else ""
-        print(f"accord: {where}{error.strerror or error}; nothing more was done.", file=sys.stderr)
+        _tell(f"accord: {where}{error.strerror or error}; nothing more was done.")
         sys.exit(2)
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
         what = ". ".join(first_line(error).split(". ")[:2])
         advice = "end other programs that hold memory, or choose a smaller batch_size"
-        print(f"accord: {what}; {advice}{_how_to_resume()}.", file=sys.stderr)
+        _tell(f"accord: {what}; {advice}{_how_to_resume()}.")
         sys.exit(2)

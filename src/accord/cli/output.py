@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from accord.cli import ui
 from accord.cli.paths import cannot_write
 from accord.data.dialects import SEPARATORS, suffixes
-from accord.errors import SettingError
+from accord.errors import SettingError, harmless
 from accord.files import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
+FORMULA, NUMBER = r"^[\s'\"]*[=+\-@\t\r\n＝＋－＠]", r"^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$"
+"""What spreadsheet programs take for a formula, and what is a number all the same."""
 
 
 def check_format(format_: str | None, path: Path | None) -> str:
@@ -32,7 +34,9 @@ def check_format(format_: str | None, path: Path | None) -> str:
     return chosen
 
 
-def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) -> dict[str, Any]:
+def emit(
+    table: pa.Table, format_: str | None, path: Path | None, title: str, spreadsheet: bool = False
+) -> dict[str, Any]:
     """To a file, in the format of the flag or of the file's name, or to the screen.
 
     Gives what a program is told: the rows, or where they were written.
@@ -44,9 +48,12 @@ def emit(table: pa.Table, format_: str | None, path: Path | None, title: str) ->
         rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
         ui.table([table.column_names, *rows], title)
     elif path is None:
-        sys.stdout.write(as_text(table, chosen))
+        if sys.stdout is None:  # closed by whoever started the command
+            raise SettingError("There is no standard output to write to; name a file with --out.")
+        text = as_text(table, chosen, spreadsheet)
+        sys.stdout.write(harmless(text, lines=True) if sys.stdout.isatty() else text)
     else:
-        write(table, chosen, path)
+        write(table, chosen, path, spreadsheet)
         ui.say(f"{table.num_rows} rows written to {path}")
     return {"written": path, "count": table.num_rows}
 
@@ -55,6 +62,7 @@ def check_audit(top: int, *paths: Path | None) -> None:
     """Refuse what cannot be shown or written before anything is."""
     if top < 1:
         raise SettingError(f"--top {top} shows nothing; give a number of at least 1.")
+    refuse_own(*paths)
     for path in paths:
         if path is not None and _format_of(path) not in FORMATS:
             raise SettingError(
@@ -63,40 +71,70 @@ def check_audit(top: int, *paths: Path | None) -> None:
             )
 
 
-def refuse_own(*paths: Path | None) -> None:
-    """What is written must not take the place of the log, nor of another file that is written."""
+def refuse_own(*paths: Path | None, sources: Sequence[Path | None] = ()) -> None:
+    """What is written must not take the place of what was judged, nor of another file that is written."""
     places = [os.path.realpath(path) for path in paths if path is not None]
-    twice = [path for path in places if places.count(path) > 1]
+    own = {os.path.realpath(path) for path in sources if path is not None}
+    twice = [path for path in places if path in own or places.count(path) > 1]
     if twice:
-        raise SettingError(f"'{twice[0]}' is the log, or named twice; write to another file.")
+        raise SettingError(f"'{twice[0]}' is the log, or cannot hold both tables; write to another file.")
 
 
-def write_log(path: Path, rewrite: Callable[[Path], bool], table: Callable[[], pa.Table]) -> None:
-    """In the log's own form where the name asks for it, byte by byte; otherwise as a table."""
+def write_log(
+    path: Path, rewrite: Callable[[Path], bool], table: Callable[[], pa.Table], spreadsheet: bool = False
+) -> None:
+    """In the log's own form where the name asks for it, byte by byte; else, and for spreadsheets, as a table."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path, follow=True) as draft:
-            if not rewrite(draft):
-                write_table(table(), _format_of(path), draft, path)
+            format_ = _format_of(path)
+            if (spreadsheet and format_ == "csv") or not rewrite(draft):
+                write_table(table(), format_, draft, path, spreadsheet)
     except OSError as error:
         raise cannot_write(path, error) from error
 
 
-def write(table: pa.Table, format_: str, path: Path) -> None:
+def check_spreadsheet(asked: bool, out: Path | None, format_: str | None, *more: Path | None) -> None:
+    """Formulas are of CSV files alone."""
+    formats = [format_ or (_format_of(out) if out else "")] + [_format_of(path) for path in more if path]
+    if asked and "csv" not in formats:
+        raise SettingError("--spreadsheet is for CSV: give --format csv, or a file that ends with .csv or .tsv.")
+
+
+def for_spreadsheets(table: pa.Table) -> pa.Table:
+    """A table whose text no spreadsheet program takes for a formula: a ' comes before it. Numbers stay."""
+    import pyarrow as pa
+    import pyarrow.compute
+
+    pc: Any = pyarrow.compute
+
+    def plain(column: Any) -> Any:
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return column
+        marked = pc.and_(
+            pc.match_substring_regex(column, FORMULA), pc.invert(pc.match_substring_regex(column, NUMBER))
+        )
+        return pc.if_else(marked, pc.binary_join_element_wise("'", column, ""), column)
+
+    names = plain(pa.chunked_array([table.column_names])).to_pylist()
+    return pa.table([plain(column) for column in table.columns], names)
+
+
+def write(table: pa.Table, format_: str, path: Path, spreadsheet: bool = False) -> None:
     """Atomically: the file is whole, or not there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(table, format_, path)
+        _write(table, format_, path, spreadsheet)
     except OSError as error:
         raise cannot_write(path, error) from error
 
 
-def _write(table: pa.Table, format_: str, path: Path) -> None:
+def _write(table: pa.Table, format_: str, path: Path, spreadsheet: bool) -> None:
     with whole_file(path, follow=True) as draft:
-        write_table(table, format_, draft, path)
+        write_table(table, format_, draft, path, spreadsheet)
 
 
-def write_table(table: pa.Table, format_: str, draft: Path, path: Path) -> None:
+def write_table(table: pa.Table, format_: str, draft: Path, path: Path, spreadsheet: bool = False) -> None:
     """A table in a format; text as the suffix of its name says."""
     import pyarrow as pa
 
@@ -117,15 +155,18 @@ def write_table(table: pa.Table, format_: str, draft: Path, path: Path) -> None:
                 table = table.set_column(k, field.name, table[k].cast(field.type.value_type))
         suffix, compression = suffixes(path)
         options = csv.WriteOptions(
-            include_header=not no_header, quoting_style="needed", delimiter="\t" if suffix == ".tsv" else ","
+            include_header=not no_header,
+            quoting_style="all_valid" if spreadsheet else "needed",
+            delimiter="\t" if suffix == ".tsv" else ",",
         )
+        table = for_spreadsheets(table) if spreadsheet else table
         with pa.output_stream(draft, compression=compression) as out:
             csv.write_csv(table, out, options)
     else:
         draft.write_text(as_text(table, format_), encoding="utf-8")
 
 
-def as_text(table: pa.Table, format_: str) -> str:
+def as_text(table: pa.Table, format_: str, spreadsheet: bool = False) -> str:
     import io
 
     if format_ == "json":
@@ -136,7 +177,9 @@ def as_text(table: pa.Table, format_: str) -> str:
         import pyarrow.csv as csv
 
         buffer = io.BytesIO()
-        csv.write_csv(table, buffer, csv.WriteOptions(quoting_style="needed"))
+        table = for_spreadsheets(table) if spreadsheet else table
+        quoting = "all_valid" if spreadsheet else "needed"  # some programs take ; for the end of a cell
+        csv.write_csv(table, buffer, csv.WriteOptions(quoting_style=quoting))
         return buffer.getvalue().decode()
     rows = [table.column_names, *([_cell(v) for v in row.values()] for row in table.to_pylist())]
     return "".join("\t".join(row) + "\n" for row in rows)

@@ -38,6 +38,7 @@ class Asked:
     example: str
     annotator: str
     write_consensus: Path | None
+    spreadsheet: bool = False
 
     def check(self) -> None:
         """Refuse what goes with something else, or cannot be written, before anything is read."""
@@ -64,6 +65,8 @@ class Asked:
         else:
             refuse_given("does not go with annotations, which have a rule of their own", share=self.share)
         output.check_audit(self.top, self.out, self.write_clean, self.write_issues, self.write_consensus)
+        written = (self.write_clean, self.write_issues, self.write_consensus)
+        output.check_spreadsheet(self.spreadsheet, self.out, None, *written)
 
 
 def run_audit_predictions(asked: Asked) -> Answer:
@@ -134,7 +137,7 @@ def _audit_annotations(asked: Asked, path: Path) -> Answer:
     answer: Answer = {"annotators": output.emit(found.annotators.slice(0, asked.top), "table", None, words)}
     answer |= _show(asked, found.issues, source, "labels", "not the consensus", {})
     if asked.write_consensus is not None:
-        answer["consensus"] = output.emit(found.consensus, None, asked.write_consensus, "")
+        answer["consensus"] = output.emit(found.consensus, None, asked.write_consensus, "", asked.spreadsheet)
     return answer
 
 
@@ -145,7 +148,7 @@ def _show(
     from accord.predictions.files import with_verdicts, without_issues
 
     if asked.out is not None:
-        answer = output.emit(issues, None, asked.out, "")
+        answer = output.emit(issues, None, asked.out, "", asked.spreadsheet)
     else:
         shown = min(asked.top, issues.num_rows)
         words = f"The {shown} least believable {what}"
@@ -156,9 +159,13 @@ def _show(
     if len(weights) > 1:
         ui.say("weights: " + ", ".join(f"{name} {weight:.2f}" for name, weight in weights.items()))
     if asked.write_clean is not None:
-        answer["clean"] = output.emit(without_issues(source, issues), None, asked.write_clean, "")
+        answer["clean"] = output.emit(
+            without_issues(source, issues), None, asked.write_clean, "", asked.spreadsheet
+        )
     if asked.write_issues is not None:
-        answer["issues"] = output.emit(with_verdicts(source, issues), None, asked.write_issues, "")
+        answer["issues"] = output.emit(
+            with_verdicts(source, issues), None, asked.write_issues, "", asked.spreadsheet
+        )
     return answer
 
 

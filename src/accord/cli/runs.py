@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from accord.cli import output, ui
 from accord.errors import DataError, SettingError
+from accord.plain import read_plain
 
 UNKNOWN = ("refuse", "skip")
 SHOWN = 10
@@ -22,11 +24,13 @@ def run_recommend(
     format_: str | None,
     out: Path | None,
     on_unknown: str,
+    spreadsheet: bool = False,
 ) -> dict[str, Any]:
     from accord.estimators.recommender import Recommender
 
     _check_unknown(on_unknown)
     output.check_format(format_, out)
+    output.check_spreadsheet(spreadsheet, out, format_)
     if users_file is not None:
         users = users + _lines_of(users_file)
     if not users:
@@ -37,13 +41,14 @@ def run_recommend(
         table = rec.recommend(_without(users, unknown), k=k, exclude_seen=not include_seen)
     _say_unknown("users", len(unknown), len(users), unknown)
     shown = len(users) - len(unknown)
-    answer = output.emit(table, format_, out, f"Top {k} for {shown} user{'' if shown == 1 else 's'}")
+    answer = output.emit(table, format_, out, f"Top {k} for {shown} user{'' if shown == 1 else 's'}", spreadsheet)
     return {**answer, "unknown_users": unknown}
 
 
 def _lines_of(path: Path) -> list[str]:
+    """The lines of a file, or of standard input where the path is -."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = (sys.stdin.read() if str(path) == "-" else read_plain(path, kind="lines")).splitlines()
     except OSError as error:
         raise DataError(f"'{path}' cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
@@ -68,16 +73,23 @@ def _say_unknown(what: str, count: int, of: int, names: list[str]) -> None:
 
 
 def run_predict(
-    path: Path, data: Path, probabilities: bool, format_: str | None, out: Path | None, on_unknown: str
+    path: Path,
+    data: Path,
+    probabilities: bool,
+    format_: str | None,
+    out: Path | None,
+    on_unknown: str,
+    spreadsheet: bool = False,
 ) -> dict[str, Any]:
     from accord.tasks.runs import open_run
 
     _check_unknown(on_unknown)
     output.check_format(format_, out)
+    output.check_spreadsheet(spreadsheet, out, format_)
     with ui.busy("predicting"):
         found = open_run(path).predict(data, probabilities, on_unknown == "skip")
     _say_unknown("rows", found.skipped, found.skipped + found.table.num_rows, found.unknown)
-    answer = output.emit(found.table, format_, out, f"{found.table.num_rows} predictions")
+    answer = output.emit(found.table, format_, out, f"{found.table.num_rows} predictions", spreadsheet)
     return {**answer, "skipped": found.skipped, "unknown": found.unknown}
 
 
@@ -91,53 +103,64 @@ def run_audit(
     write_issues: Path | None = None,
     relabel: str | None = None,
     data: Path | None = None,
+    spreadsheet: bool = False,
 ) -> dict[str, Any]:
     from accord.tasks.runs import open_run
 
     output.check_audit(top, out, write_clean, write_issues)
+    output.check_spreadsheet(spreadsheet, out, None, write_clean, write_issues)
     if relabel is not None and write_clean is None:
         raise SettingError("--relabel says what --write-clean writes; give a file with --write-clean FILE.")
     with ui.busy("judging"):
         run = open_run(path)
         audit = run.audit(share, truth, data)
         judged = audit.original() if audit.original is not None and (write_clean or write_issues) else None
-        output.refuse_own(out, write_clean, write_issues, data if judged is None else judged.place)
+        place = None if judged is None else judged.place
+        output.refuse_own(out, write_clean, write_issues, sources=(data, place))
     if out is not None:
-        answer = output.emit(audit.issues, None, out, "")
+        answer = output.emit(audit.issues, None, out, "", spreadsheet)
     else:
         shown = min(top, audit.issues.num_rows)
         words = f"The {shown} least believable {run.what}"
-        answer = output.emit(audit.issues.slice(0, top), "table", None, words)
+        answer = output.emit(audit.issues.slice(0, shown), "table", None, words)
     answer |= {"judged": audit.issues.num_rows, "flagged": audit.flagged, "rule": audit.rule}
     ui.say(f"{audit.flagged} of {audit.issues.num_rows} {run.what} flagged ({audit.rule})")
     if judged is not None:
         if relabel is not None:
             raise SettingError(f"--relabel is for labelled data; these are {run.what}.")
-        answer |= _write_log(judged, share, write_clean, write_issues)
+        answer |= _write_log(judged, share, write_clean, write_issues, spreadsheet)
     else:
         for file, what, made in (
             (write_clean, "clean", _relabelled(audit, relabel)),
             (write_issues, "issues", audit.marked),
         ):
             if file is not None:
-                answer[what] = output.emit(made(), None, file, "")
+                answer[what] = output.emit(made(), None, file, "", spreadsheet)
     for rows in audit.measured:
         ui.table(rows)
     return answer if audit.against_truth is None else {**answer, "against_truth": audit.against_truth}
 
 
-def _write_log(judged: Any, share: float | None, clean: Path | None, issues: Path | None) -> dict[str, Any]:
+def _write_log(
+    judged: Any, share: float | None, clean: Path | None, issues: Path | None, spreadsheet: bool
+) -> dict[str, Any]:
     """The log without its flagged rows, and with what was judged of each row."""
     answer: dict[str, Any] = {}
     if clean is not None:
         output.write_log(
-            clean, lambda draft: judged.write_clean(draft, clean, share), lambda: judged.cleaned(share)
+            clean,
+            lambda draft: judged.write_clean(draft, clean, share),
+            lambda: judged.cleaned(share),
+            spreadsheet,
         )
         ui.say(f"{judged.counted(share)} written to {clean}")
         answer["clean"] = {"written": clean, "count": judged.count(share)}
     if issues is not None:
         output.write_log(
-            issues, lambda draft: judged.write_issues(draft, issues, share), lambda: judged.with_issues(share)
+            issues,
+            lambda draft: judged.write_issues(draft, issues, share),
+            lambda: judged.with_issues(share),
+            spreadsheet,
         )
         ui.say(f"{len(judged.found.clicks)} rows written to {issues}")
         answer["issues"] = {"written": issues, "count": len(judged.found.clicks)}

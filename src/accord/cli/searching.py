@@ -9,8 +9,9 @@ from typing import Any
 from accord.cli import ui
 from accord.cli.paths import nothing_left, refuse_others
 from accord.errors import DataError
-from accord.estimators.run_folder import REPORT, read_json
+from accord.estimators.run_folder import REPORT
 from accord.experiments.budget import Budget
+from accord.experiments.stored import read_stored
 from accord.experiments.study import CHECKPOINTS, Study
 from accord.experiments.tuning import (
     FINDINGS,
@@ -58,7 +59,7 @@ def run_tune(study: Study, budget: dict[str, Any], out: Path, data: str, given: 
         ui.say(words)
     ui.say("Train the winner:")
     line = fit_line(found, data, given)
-    ui.out.print(line, markup=False, soft_wrap=True)
+    ui.out.print(ui.harmless(line), markup=False, soft_wrap=True)
     ui.say(f"Settings: {out / 'best.json'}    Report: {out / REPORT}")
     return {**found, "command": line, "report": out / REPORT}
 
@@ -75,9 +76,9 @@ def said_of_default(found: dict[str, Any]) -> list[str]:
 
 def _refuse_another_row(tuning: Tuning, out: Path) -> None:
     """What was found for one method is not replaced by another's."""
-    found = read_json(out / FINDINGS) if (out / FINDINGS).is_file() else {}
-    if found and (found.get("model"), found.get("method")) != tuning.row:
-        raise DataError(f"'{out}' holds the search of {found.get('method')}; choose another path.")
+    found = read_stored(out / FINDINGS, "findings")
+    if found and (found["model"], found["method"]) != tuning.row:
+        raise DataError(f"'{out}' holds the search of {found['method']}; choose another path.")
 
 
 def run_tuned(study: Study, budget: Budget, out: Path, on_progress: Callable[[SearchProgress], None]) -> Study:

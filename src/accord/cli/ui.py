@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from accord.errors import harmless
 from accord.progress import Bars, Trainings, bars_on
 
-__all__ = ["Bars", "Trainings", "bar", "busy", "err", "out", "say", "table"]
+__all__ = ["Bars", "Trainings", "bar", "busy", "err", "harmless", "out", "say", "table"]
 
 err = Console(stderr=True, highlight=False)
 out = Console(highlight=False)
@@ -35,7 +36,7 @@ def is_muted() -> bool:
 
 def say(message: str) -> None:
     """A line for the person, apart from the results on standard output."""
-    err.print(message, markup=False)
+    err.print(harmless(message), markup=False)
 
 
 @contextmanager
@@ -57,13 +58,20 @@ def table(rows: Sequence[Sequence[str]], title: str | None = None) -> None:
 
     Where the screen is too narrow, means and deviations or intervals stand one below the other.
     """
+    rows = [[harmless(cell) for cell in row] for row in rows]
+    title = None if title is None else harmless(title)
     if sum(max(len(cell) + 2 for cell in column) for column in zip(*rows, strict=True)) > out.width:
         rows = [[cell.replace("±", "\n±").replace(" [", "\n[") for cell in row] for row in rows]
-    shown = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE, padding=(0, 1, 0, 0))
+    shown = Table(
+        title=None if title is None else Text(title, "bold"),
+        title_justify="left",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+    )
     names = min(max(len(row[0]) for row in rows), out.width // 2)  # kept whole before others are
     for k, name in enumerate(rows[0]):
         least = names if k == 0 else None
-        shown.add_column(name, justify="left" if k == 0 else "right", overflow="fold", min_width=least)
+        shown.add_column(Text(name), justify="left" if k == 0 else "right", overflow="fold", min_width=least)
     for row in rows[1:]:
         shown.add_row(*(Text(cell) for cell in row))  # ids are shown as they are, never read as markup
     out.print(shown)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ import pyarrow as pa
 
 from accord.errors import DataError, first_line
 from accord.extras import needed
+from accord.memory import machine_memory, refuse_too_large
+from accord.plain import open_plain
 
 SQLITE_MAGIC, DUCKDB_MAGIC, DUCKDB_AT = b"SQLite format 3\0", b"DUCK", 8
 """What the files begin with, DuckDB's from its ninth byte."""
@@ -22,6 +25,11 @@ ADDRESS = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://?")
 """A scheme of two letters at least, and slashes; one of them may be forgotten."""
 AT_ONCE = 1 << 16
 """Rows that are fetched at a time."""
+LARGE, LONGEST = 1 << 24, 1 << 24
+"""Bytes after which memory is asked, and that a cell of SQLite may have."""
+POINTER = 16
+"""Bytes of memory for a cell of a row, besides its value."""
+ADVICE = "let the query give fewer rows, or shorter text"
 TABLES = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
 
 
@@ -55,8 +63,10 @@ class Query:
         if is_address(self.place):
             return self._of_server()
         try:
-            with Path(self.place).open("rb") as file:
+            with open_plain(Path(self.place)) as file:
                 head = file.read(64)
+        except DataError:
+            raise
         except OSError as error:
             raise DataError(f"'{self.place}' cannot be opened: {error.strerror or error}.") from error
         if head.startswith(SQLITE_MAGIC):
@@ -70,9 +80,10 @@ class Query:
         try:
             with closing(sqlite3.connect(address, uri=True)) as connection:
                 connection.text_factory = _text
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
                 sql = self.sql or self._only_table([name for (name,) in connection.execute(TABLES)])
                 cursor = connection.execute(sql)
-                return self._table([each[0] for each in cursor.description or ()], _fetched(cursor))
+                return self._table([each[0] for each in cursor.description or ()], _fetched(cursor, self.name))
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -81,10 +92,14 @@ class Query:
         safe: dict[str, Any] = {"enable_external_access": "false", "autoinstall_known_extensions": "false"}
         try:
             with duckdb.connect(str(self.place), read_only=True, config=safe) as connection:
+                memory = f"SET memory_limit = '{max(1, machine_memory() >> 21)}MiB'"  # half, the rest for the table
+                connection.execute(memory)
                 names = "SELECT table_name FROM information_schema.tables"
                 sql = self.sql or self._only_table([name for (name,) in connection.execute(names).fetchall()])
                 rows = connection.sql(sql)
-                return self._table([], []) if rows is None else self._checked(rows.to_arrow_table())
+                if rows is None:
+                    return self._table([], [])
+                return self._checked(_read_bounded(rows.to_arrow_reader(AT_ONCE), self.name))
         except duckdb.Error as error:
             raise self._failed(error) from error
 
@@ -97,7 +112,7 @@ class Query:
             engine = sqlalchemy.create_engine(address)
             with closing(_Disposed(engine)), engine.connect() as connection:
                 rows = connection.execution_options(stream_results=True).execute(sqlalchemy.text(self.sql))
-                return self._table(list(rows.keys()), _fetched(rows))
+                return self._table(list(rows.keys()), _fetched(rows, self.name))
         except ImportError as error:
             raise DataError(f"'{self.shown}' needs a driver: {self._harmless(error)}.") from error
         except (sqlalchemy.exc.SQLAlchemyError, ValueError, OSError) as error:
@@ -168,8 +183,29 @@ def _text(raw: bytes) -> str | bytes:
         return raw
 
 
-def _fetched(cursor: Any) -> Iterable[Sequence[Sequence[Any]]]:
-    return iter(lambda: cursor.fetchmany(AT_ONCE), [])
+def _fetched(rows: Iterable[Sequence[Any]], what: str) -> Iterator[list[Sequence[Any]]]:
+    """Rows, many at a time, as long as memory suffices for the table that is made of them."""
+    block, size, total = list[Sequence[Any]](), 0, 0
+    for row in rows:
+        block.append(row)
+        size += POINTER * len(row) + sum(map(sys.getsizeof, row))
+        if len(block) >= AT_ONCE or size >= LARGE:
+            total += size
+            refuse_too_large(total, f"The table of {what}", ADVICE)
+            yield block
+            block, size = [], 0
+    if block:
+        yield block
+
+
+def _read_bounded(batches: pa.RecordBatchReader, what: str) -> pa.Table:
+    """The same of batches, of which each is as large as the next, more or less."""
+    read, largest = list[pa.RecordBatch](), 0
+    for batch in batches:
+        read.append(batch)
+        largest = max(largest, batch.nbytes)
+        refuse_too_large(2 * largest, f"The table of {what}", ADVICE)
+    return pa.Table.from_batches(read, batches.schema)
 
 
 def _column(name: str, values: list[Any]) -> pa.Array:

@@ -11,11 +11,18 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
+from accord.memory import refuse_too_large
+from accord.plain import open_plain, size_of
+
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".rating": "\t", ".negative": "\t", ".noisy": "\t"}
 """The sign that separates columns where the rows themselves do not say."""
 CANDIDATES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
+BLOCK, LOOK = 1 << 20, 1 << 26
+"""Bytes that are looked at together, and after which memory is asked."""
+CELL, CLICK = 8, 40
+"""Bytes of memory for a cell of text, besides its letters, and for a row that becomes a click."""
 LOOKED_AT = 20
 """Rows that say by which sign columns are separated."""
 STDIN = Path("-")
@@ -29,10 +36,19 @@ class Bytes:
     content: bytes | None = None
     compression: str | None = None
 
+    @property
+    def name(self) -> str:
+        """At the beginning of a message."""
+        return "The standard input" if self.path == STDIN else f"'{self.path}'"
+
+    def size(self) -> int:
+        """Bytes as they are stored."""
+        return size_of(self.path) if self.content is None else len(self.content)
+
     def open(self) -> BinaryIO:
-        raw = self.path if self.content is None else pa.BufferReader(self.content)
+        raw = open_plain(self.path) if self.content is None else io.BytesIO(self.content)
         if self.compression is None:
-            return self.path.open("rb") if self.content is None else io.BytesIO(self.content)
+            return raw
         return pa.input_stream(raw, compression=self.compression)  # pyright: ignore[reportReturnType]
 
 
@@ -106,9 +122,28 @@ class WholeLineEnds(io.RawIOBase):
 
 def blocks(source: Bytes) -> Iterator[bytes]:
     with source.open() as file:
-        yield from iter(lambda: file.read(1 << 20), b"")
+        yield from iter(lambda: file.read(BLOCK), b"")
 
 
-def holds_quotes(source: Bytes) -> bool:
-    """Whether a cell may hold line ends; where none can, rows are found a third faster."""
-    return any(b'"' in block for block in blocks(source))
+def estimated(source: Bytes, columns: int) -> bool:
+    """Whether a cell may hold line ends; where none can, rows are found a third faster.
+
+    Rows that would not fit into memory are refused on the way, before they are read as a table. Of a compressed
+    file, no more is unpacked than fits.
+    """
+    quoted, rows, size, look, what = False, 1, 0, LOOK, source.name
+    stored = None if source.compression is None else source.size()
+    refuse_too_large(source.size(), what, "give a smaller file")
+    for block in blocks(source):
+        quoted, size = quoted or b'"' in block, size + len(block)
+        rows += block.count(b"\n") + (block.count(b"\r") if b"\r" in block else 0)
+        if size >= look:
+            look = size + LOOK
+            refuse_rows(size, rows, columns, what, stored)
+    refuse_rows(size, rows, columns, what, stored)
+    return quoted
+
+
+def refuse_rows(size: int, rows: int, columns: int, what: str, stored: int | None) -> None:
+    need = size + rows * (CELL * columns + CLICK)
+    refuse_too_large(need, f"{what} with {rows:,} rows", "give fewer rows", stored)

@@ -18,7 +18,10 @@ from accord.data.ids import pc
 from accord.data.pictures import SUFFIXES, Tick, read_pictures
 from accord.data.reading import read_table
 from accord.data.table_columns import TableColumns
+from accord.data.text_arrays import refuse_long_words
 from accord.errors import DataError, first_line, nearest
+from accord.memory import refuse_too_large
+from accord.plain import open_plain, size_of
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
@@ -27,6 +30,8 @@ LABEL_FILES = tuple(f"{name}.{kind}" for name in ("labels", "metadata") for kind
 """Files of labels that are found by themselves in a folder of images."""
 ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 LONGEST_LABEL = 1000
+NUMBER = 20
+"""Bytes of memory for a number of a table, while its columns become one array."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,12 @@ def table_of_file(source: Any) -> tuple[pa.Table, str]:
     if not isinstance(source, str | os.PathLike) or Path(source).suffix.lower() not in ARROW_SUFFIXES:
         return read_table(source)
     try:
-        table = pyarrow.feather.read_table(source, memory_map=False)
+        with open_plain(Path(source)) as file:
+            refuse_too_large(2 * size_of(Path(source)), f"'{source}'", "give fewer rows")
+            table = pyarrow.feather.read_table(file, memory_map=False)
         table.validate(full=True)
+    except DataError:
+        raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise DataError(f"'{source}' cannot be read as a table of Arrow: {first_line(error)}.") from error
     return table, f"'{source}'"
@@ -66,6 +75,8 @@ def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str
     names = [name for name in table.column_names if name != label and name not in ignore]
     if not names or table.num_rows == 0:
         raise DataError(f"{begun(where)} has no columns besides '{label}', or no rows.")
+    need = NUMBER * len(names) * table.num_rows
+    refuse_too_large(need, f"{begun(where)} with {table.num_rows:,} rows", "give fewer rows or columns")
     labels, rest = _labels(table[label], label, where), table.select(names)
     notes: dict[str, Any] = {"source": "table", "label": label, "columns": names, "ignored": list(ignore)}
     if isinstance(source, str | os.PathLike):
@@ -85,13 +96,18 @@ def read_columns(source: Any, names: list[str]) -> pa.Table:
             raise DataError(f"No column '{name}' in {where}, which the run was trained on; add it.")
     if not table.num_rows:
         raise DataError(f"{begun(where)} holds no rows.")
+    need = NUMBER * len(names) * table.num_rows
+    refuse_too_large(need, f"{begun(where)} with {table.num_rows:,} rows", "give fewer rows")
     return table.select(names)
 
 
 def read_array(path: Path) -> np.ndarray:
     """Examples in a file of numpy's; nothing in it is unpickled."""
     try:
+        refuse_too_large(3 * size_of(path), f"'{path}'", "give fewer examples")
         return np.array(npy.open_memmap(path, mode="r"))  # no larger than the file
+    except DataError:
+        raise
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"'{path}' cannot be read as an array of numbers: {first_line(error)}.") from error
 
@@ -226,6 +242,7 @@ def _labels(column: pa.ChunkedArray, name: str, where: str) -> np.ndarray:
 
 
 def _words(column: pa.ChunkedArray, name: str, where: str) -> list[str]:
+    refuse_long_words(column, f"column '{name}' of {where}")
     try:
         return [str(value) for value in column.to_pylist()]
     except (pa.ArrowException, ValueError, OverflowError) as error:  # a date beyond the calendar

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from accord.errors import DataError
+from accord.data.image_heads import open_image
+from accord.errors import AccordError, DataError
 from accord.extras import needed
-from accord.memory import in_bytes, machine_memory
+from accord.memory import refuse_too_large
+from accord.plain import size_of
 
-IMAGE_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-"""Decoders that are used: no format that hands its content to another program, as EPS does."""
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm")
 LARGEST_COMMON = 64
 """Pixels of the longer side that pictures of several sizes are brought to, at most."""
@@ -74,7 +74,8 @@ def read_pictures(
         name = names[next((k for k, look in enumerate(looks) if look.colour), 0)]
         raise DataError(f"{name} has not the {channels} channel(s) of the images trained on; give it in gray.")
     kind = np.uint8 if found == "8 bits" else np.float32
-    _refuse_too_many(len(looks), height, width, channels * np.dtype(kind).itemsize)
+    stored = _stored(pictures) if size is None and like is None else None
+    _refuse_too_many(len(looks), height, width, channels * np.dtype(kind).itemsize, stored)
     pixels = np.empty((len(looks), height, width, channels), kind)
     for k, (picture, name) in enumerate(zip(pictures, names, strict=True)):
         pixels[k] = _pixels(picture, name, found, height, width, channels)
@@ -107,13 +108,17 @@ def _common_size(looks: list[_Look], size: int | tuple[int, int] | None) -> tupl
     return max(1, round(height * shrink)), max(1, round(width * shrink))
 
 
-def _refuse_too_many(count: int, height: int, width: int, each: int) -> None:
-    need, free = count * height * width * each, machine_memory()
-    if need > free:
-        raise DataError(
-            f"{count} images of {width}×{height} pixels need {in_bytes(need)} of memory, but this machine has "
-            f"{in_bytes(free)} free; give a smaller size."
-        )
+def _refuse_too_many(count: int, height: int, width: int, each: int, stored: int | None) -> None:
+    words = f"Reading {count} images of {width}×{height} pixels"
+    refuse_too_large(count * height * width * each, words, "give a smaller size, or fewer images", stored)
+
+
+def _stored(pictures: Sequence[Any]) -> int | None:
+    """Bytes of the files; nothing where pictures are in memory."""
+    try:
+        return sum(size_of(one) for one in pictures) if all(isinstance(one, Path) for one in pictures) else None
+    except OSError:
+        return None
 
 
 @contextmanager
@@ -123,13 +128,13 @@ def _opened(picture: Any, name: str) -> Iterator[Any]:
     try:
         if isinstance(picture, Path):
             # As a file, not by its name: then Pillow maps no pixels, and turns TIFFs of all kinds alike.
-            with picture.open("rb") as file, Image.open(file, formats=IMAGE_FORMATS) as image:
+            with open_image(picture, name) as image:
                 yield image
         elif isinstance(picture, Image.Image):
             yield picture
         else:
             yield _from_array(np.asarray(picture))
-    except DataError:
+    except AccordError:
         raise
     except MemoryError as error:
         raise DataError(f"There is not enough memory for {name}; give size=N.") from error

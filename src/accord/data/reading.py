@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 
 from accord.data.columns import Columns, begun, choose_columns, named
 from accord.data.columns import listed as listed
@@ -25,12 +24,14 @@ from accord.data.dialects import (
     Bytes,
     WholeLineEnds,
     compression_of,
-    holds_quotes,
+    estimated,
     separator_of,
     suffixes,
 )
-from accord.errors import DataError, first_line
-from accord.memory import in_bytes, machine_memory
+from accord.data.parquet_files import read_parquet_bytes, read_parquet_file
+from accord.errors import DataError, Stopped, first_line
+from accord.memory import refuse_too_large
+from accord.plain import open_plain
 
 READABLE = (
     "CSV (.csv), TSV (.tsv, .rating) or RecBole (.inter), also compressed (.gz, .zst, .bz2), Parquet (.parquet), a "
@@ -43,8 +44,6 @@ BLOCK = 1 << 22
 """Bytes of a text file that are parsed at a time; no row may be longer."""
 NAME_KEY, TEXT_KEY = b"accord.source", b"accord.text"
 """Metadata of a table that was read from a file."""
-OFFSET = 4
-"""Bytes that say where a text ends in memory."""
 
 
 def read_log(
@@ -115,7 +114,7 @@ def read_table(source: Any) -> tuple[pa.Table, str]:
 def read_standard_input(content: bytes) -> pa.Table:
     """What came through the standard input: Parquet or text, compressed or not."""
     if content.startswith(PARQUET_MAGIC):
-        return _from_file(_parquet(pa.BufferReader(content), "the standard input", None), STDIN, text=False)
+        return _from_file(read_parquet_bytes(content, "the standard input"), STDIN, text=False)
     source = Bytes(STDIN, content, compression_of(content[:8]))
     return _open_bytes(source, ".csv").read()
 
@@ -181,7 +180,7 @@ class TextFile:
         # Everything is read as text, so that ids such as 007 survive; numbers are recognised later.
         wanted = names or self.column_names
         try:
-            quoted = holds_quotes(self.source)
+            quoted = estimated(self.source, len(wanted))
             plain = not quoted and self.source.content is None and self.source.compression is None
             with closing(WholeLineEnds(self.source.open())) as lines:
                 table = pyarrow.csv.read_csv(
@@ -196,6 +195,10 @@ class TextFile:
                         include_columns=wanted, column_types={name: pa.string() for name in wanted}
                     ),
                 )
+        except DataError:
+            raise
+        except pa.ArrowCancelled as error:  # by a signal, whose handler has run by now
+            raise Stopped from error
         except (pa.ArrowException, OSError, EOFError) as error:
             reason = first_line(error)
             if "straddl" in reason:
@@ -210,8 +213,10 @@ def _open_file(path: Path) -> Any:
     suffix, compression = suffixes(path)
     source = Bytes(path, None, compression)
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             head = file.read(HEAD)
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"'{path}' cannot be opened: {error.strerror or error}.") from error
     except ValueError as error:  # a NUL in the name
@@ -233,6 +238,8 @@ def _open_bytes(source: Bytes, suffix: str) -> TextFile:
     try:
         with source.open() as file:
             head = file.read(HEAD)
+    except DataError:
+        raise
     except (OSError, EOFError, pa.ArrowException) as error:
         raise DataError(f"{begun(where)} cannot be decompressed: {first_line(error)}.") from error
     if not head:
@@ -242,49 +249,6 @@ def _open_bytes(source: Bytes, suffix: str) -> TextFile:
     if head.startswith(PARQUET_MAGIC) or b"\0" in head:
         raise DataError(f"{begun(where)} is not a text file, though its name says so; give {READABLE}.")
     return _open_text(source, head, suffix, where)
-
-
-def _refuse_bombs(where: str, rows: int, schema: pa.Schema, names: list[str] | None) -> None:
-    """A few bytes of Parquet can expand to very many rows; rows that cannot fit are refused unread."""
-    kinds = [field.type for field in schema if names is None or field.name in names]
-    need, free = int(rows * sum(_bytes_each(kind) for kind in kinds)), machine_memory()
-    if need > free:
-        raise DataError(
-            f"{begun(where)} says it holds {rows:,} rows, which need {in_bytes(need)} of memory at least, but this "
-            f"machine has {in_bytes(free)} free; give fewer rows."
-        )
-
-
-def _bytes_each(kind: pa.DataType) -> float:
-    """Bytes that a value takes in memory at least."""
-    try:
-        return kind.bit_width / 8
-    except ValueError:  # text and lists: where each ends
-        return 0.0 if pa.types.is_null(kind) else OFFSET
-
-
-def read_parquet_file(path: Path, names: list[str] | None = None) -> pa.Table:
-    """A Parquet file, or some columns of it, with every value looked at: text is UTF-8, and all rows are there."""
-    return _parquet(path, f"'{path}'", names)
-
-
-def _parquet(file: Any, where: str, names: list[str] | None) -> pa.Table:
-    try:
-        with pyarrow.parquet.ParquetFile(file) as parquet:
-            _refuse_bombs(where, parquet.metadata.num_rows, parquet.schema_arrow, names)
-            table = parquet.read(names)
-        table.validate(full=True)
-    except DataError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, MemoryError) as error:
-        raise DataError(
-            f"{begun(where)} is not a Parquet file, though its name says so, or damaged: {first_line(error)}."
-        ) from error
-    if len(set(table.column_names)) < len(table.column_names):
-        raise DataError(f"{begun(where)} names a column twice; give each its own name.")
-    if names is not None and set(table.column_names) != set(names):
-        raise DataError(f"{begun(where)} has not the columns {', '.join(names)}.")
-    return table
 
 
 def parts_of(folder: Path) -> list[Path]:
@@ -298,10 +262,12 @@ def read_parts(folder: Path) -> pa.Table:
     files = parts_of(folder)
     if not files:
         raise DataError(f"'{folder}' is a folder without Parquet files; give the log file in it.")
-    tables = [read_parquet_file(path) for path in files]
+    tables = [read_parquet_file(path) for path in files]  # each asks what the ones before have left
     for path, table in zip(files, tables, strict=True):
         if set(table.column_names) != set(tables[0].column_names):
             raise DataError(f"'{path}' has other columns than '{files[0]}'; give files of the same columns.")
+    if any(table.schema != tables[0].schema for table in tables):  # their types are made one
+        refuse_too_large(sum(table.nbytes for table in tables), f"'{folder}'", "give fewer files")
     try:
         whole = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:

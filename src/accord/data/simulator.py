@@ -24,6 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accord.errors import DataError
 
+LARGEST = 1 << 31
+"""Users, items or interactions."""
 GENUINE, MISCLICK, CONFORMITY, PROMOTION = range(4)
 KINDS = ("genuine", "misclick", "conformity", "promotion")
 PROPOSALS = 4
@@ -39,9 +41,9 @@ class SimulatorSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    users: int = Field(default=2000, ge=2)
-    items: int = Field(default=1000, ge=10)
-    interactions: int = Field(default=100_000, ge=10)
+    users: int = Field(default=2000, ge=2, le=LARGEST)
+    items: int = Field(default=1000, ge=10, le=LARGEST)
+    interactions: int = Field(default=100_000, ge=10, le=LARGEST)
     noise: float = Field(default=0.3, ge=0, le=0.9)
     """Expected share of clicks on items the user does not like."""
     misclick: float = Field(default=0.3, ge=0, le=1)

@@ -15,7 +15,7 @@ from accord.data.column_values import is_text, kind_of, numbers, plain, words
 from accord.data.columns import listed
 from accord.data.ids import pc
 from accord.errors import DataError
-from accord.memory import in_bytes, machine_memory
+from accord.memory import refuse_too_large
 
 ID_NAME = re.compile(r"(?i:(.*[ _.-])?(id|ids|uuid|guid|index|key|row)|unnamed: 0|rownames?|)|.*[a-z]I[Dd]")
 """Names that columns of ids have."""
@@ -69,12 +69,8 @@ class TableColumns:
         if lost:
             raise DataError(f"The table has no column {listed(lost)}, which was learned from.")
         rows, width = table.num_rows, self.width
-        need, free = 4 * rows * width, machine_memory()
-        if need > free:
-            raise DataError(
-                f"{rows:,} rows of {width} numbers need {in_bytes(need)} of memory, but this machine has "
-                f"{in_bytes(free)} free; give fewer rows, or fewer columns."
-            )
+        words = f"A table of {rows:,} rows, which become {width} numbers each,"
+        refuse_too_large(4 * rows * width, words, "give fewer rows, or fewer columns")
         values, at = np.empty((rows, width), np.float32), 0
         for one in self.encoders:
             part = one.encode(_like_training(one, plain(table[one.name])))

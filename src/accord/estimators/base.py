@@ -288,6 +288,11 @@ class Estimator:
     def _load_files(self, run: Path, config: dict[str, Any]) -> Callable[..., nn.Module]:
         """Read the estimator's own files; gives a builder of networks by role."""
 
+    @property
+    def bytes_to_look(self) -> int:
+        """What looking at one example takes when a run is loaded."""
+        return 0
+
     @abstractmethod
     def _check_loaded(self, run: Path) -> None:
         """Refuse networks that cannot answer."""

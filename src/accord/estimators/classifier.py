@@ -801,6 +801,10 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         lessons = Lessons(None, self.labels_, self.classes_)
         return lambda role, name: ScikitModel(self.model, lessons).restore(fitted)
 
+    @property
+    def bytes_to_look(self) -> int:
+        return classifier_folder.LOOK * self.n_features_in_
+
     def _check_loaded(self, run: Path) -> None:
         try:
             sound = hasattr(self._target, "outputs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,16 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from accord.batches.labels import Scaling
+from accord.data.parquet_files import parquet_names
 from accord.data.table_columns import TableColumns
+from accord.data.text_arrays import as_array
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
 from accord.estimators import scikit_folder
 from accord.estimators.notes import sound_notes
 from accord.estimators.scikit_models import ScikitModel
+from accord.memory import refuse_too_large
+from accord.plain import tensor_shapes
 from accord.training import resolve_device
 
 if TYPE_CHECKING:
@@ -30,6 +35,8 @@ INDEX = "source_index"
 """The column of the table's own names of its rows."""
 WIDEST = 1 << 14
 """Bytes of a class's name that a run folder may ask for."""
+LOOK = 256
+"""Bytes of memory for a number of an example: what networks make of it on the way."""
 THUMBNAILS = 48
 """Images of the worst labels that a run keeps for its report."""
 
@@ -78,12 +85,13 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     clf.classes_ = _classes(config["classes"])
     clf.shape_, clf.model_ = tuple(int(n) for n in config["shape"]), config["model"]
     clf.integers_ = bool(config.get("integers", False))
-    clf.n_features_in_ = int(np.prod(clf.shape_))
+    clf.n_features_in_ = math.prod(clf.shape_)
+    refuse_too_large(LOOK * clf.n_features_in_, f"An example of '{run}'", "fit it with smaller images")
     _take_columns(clf, config.get("columns"), run)
     _take_names(clf, config.get("feature_names"))
     mean, std = (torch.tensor(config["scaling"][name], dtype=torch.float32) for name in ("mean", "std"))
     clf.scaling_ = Scaling(mean, std)
-    clf.noise_matrix_ = load_file(run / NOISE)["matrix"]
+    clf.noise_matrix_ = _tensors(run / NOISE)["matrix"]
     clf.notes_ = sound_notes(config["data"], "labels")
     names = ["given", "predicted", "label_quality", "is_issue", "part", "name"]
     table = folder.read_parquet(run / LABELS, names)
@@ -94,9 +102,11 @@ def load_files(clf: Classifier, run: Path, config: dict[str, Any]) -> None:
     folder.sound_quality(clf.label_quality_, run / LABELS)
     clf.votes_ = _votes(run / LABELS)
     clf.index_ = None
-    if INDEX in folder.parquet_names(run / LABELS):
+    if INDEX in parquet_names(run / LABELS, inside=True):
         clf.index_ = folder.read_parquet(run / LABELS, [INDEX])[INDEX].combine_chunks()
-    clf.names_ = None if table["name"].null_count else np.array(table["name"].cast(pa.string()).to_pylist())
+    clf.names_ = (
+        None if table["name"].null_count else as_array(table["name"].cast(pa.string()), f"'{run / LABELS}'")
+    )
     clf.n_iter_ = len(folder.read_lines(run / folder.HISTORY))
     clf.worst_images_ = (
         _read_thumbnails(run / THUMBS, len(clf.labels_), clf.shape_) if len(clf.shape_) == 3 else None
@@ -125,7 +135,7 @@ def _take_columns(clf: Classifier, state: Any, run: Path) -> None:
     clf.columns_ = None
     if state is None:
         return
-    arrays = load_file(run / COLUMNS) if (run / COLUMNS).is_file() else {}
+    arrays = _tensors(run / COLUMNS) if (run / COLUMNS).is_file() else {}
     clf.columns_ = TableColumns.from_state(state, arrays)
     clf.n_features_in_ = len(clf.columns_.names)
     if clf.shape_ != (clf.columns_.width,):
@@ -145,7 +155,7 @@ def _take_names(clf: Classifier, names: Any) -> None:
 
 def _votes(path: Path) -> dict[str, np.ndarray] | None:
     """What a council said of every label, where one was asked."""
-    if "votes" not in folder.parquet_names(path):
+    if "votes" not in parquet_names(path, inside=True):
         return None
     table = folder.read_parquet(path, list(folder.VOTES))
     return {name: folder.column(table, name, kind, path) for name, kind in folder.VOTES.items()}
@@ -158,14 +168,21 @@ def _classes(stored: dict[str, Any]) -> np.ndarray:
         raise ValueError(f"classes of type {kind}")
     if not all(isinstance(value, str | int | float) for value in values):
         raise ValueError("a class is neither a name nor a number")
+    refuse_too_large(2 * kind.itemsize * len(values), "The list of classes", "fit the run again")
     classes = np.array(values, dtype=kind)
     if not np.array_equal(np.unique(classes), classes):
         raise ValueError("the classes are not distinct and in order")
     return classes
 
 
+def _tensors(path: Path) -> dict[str, np.ndarray]:
+    """Arrays of a file whose header was looked at."""
+    tensor_shapes(path)
+    return load_file(path)
+
+
 def _read_thumbnails(path: Path, examples: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    tensors = load_file(path)
+    tensors = _tensors(path)
     at, pixels = tensors["index"], tensors["pixels"]
     fits = at.ndim == 1 and pixels.shape == (len(at), *shape) and shape[2] in (1, 3, 4)
     fits = fits and at.dtype == np.int64 and pixels.dtype == np.float32 and bool(np.isfinite(pixels).all())

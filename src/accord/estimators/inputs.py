@@ -153,6 +153,8 @@ def _differ_in_size(X: Any) -> bool:
 def _of_pictures(
     pictures: Sequence[Any], words: list[str], y: Any, trained: Known | None, names: list[str] | None = None
 ) -> Examples:
+    if trained is not None and len(trained.shape) != 3:
+        raise DataError("These are images, but the examples trained on are rows of a table; give rows like those.")
     like = {} if trained is None else {"like": trained.shape, "depth": trained.depth}
     read = read_pictures(pictures, words, **like)
     notes = {"depth": read.depth, "remarks": read.remarks}

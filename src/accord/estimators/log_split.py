@@ -86,10 +86,16 @@ def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any) -> SplitLog:
     return SplitLog(clicks, part, notes)
 
 
+LONGEST_LIST = 1_000_000
+"""Items: metrics hold a number for each rank."""
+
+
 def whole_k(k: Any) -> int:
     """The length of a list, or an error."""
     if not isinstance(k, int | np.integer) or k < 1:
         raise SettingError(f"k is {k}; ask for a whole number of items, at least one.")
+    if k > LONGEST_LIST:
+        raise SettingError(f"k is {k}; a list has at most {LONGEST_LIST} items.")
     return int(k)
 
 

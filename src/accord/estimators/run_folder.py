@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,13 +19,16 @@ from torch import Tensor, nn
 
 import accord
 from accord.data.ids import Ids
-from accord.data.reading import Columns, read_parquet_file
+from accord.data.parquet_files import parquet_names, read_parquet_file
+from accord.data.reading import Columns
 from accord.errors import AccordError, DataError, first_line
+from accord.estimators.allocations import no_larger_than
 from accord.estimators.naming import is_own
 from accord.estimators.notes import sound_notes
-from accord.files import behind_links, clear_dead, standing, whole_folder, write_whole
+from accord.files import behind_links, clear_dead, flush_folder, standing, whole_folder, write_whole
 from accord.methods import METHODS
 from accord.models import MODELS
+from accord.plain import read_json, read_plain, refuse_links, size_of, tensor_shapes
 
 SCHEMA_VERSION = 2
 """The format that is written; version 0.1 wrote 1, which is still read."""
@@ -64,20 +66,18 @@ def new_folder(path: Path, kind: str, *, overwrite: bool = False) -> Iterator[Pa
     try:
         with whole_folder(path) as draft:
             yield draft
-            _flush(draft)
+            _alike_readable(draft)
+            flush_folder(draft)
     except (OSError, SafetensorError, pa.ArrowException) as error:
         raise DataError(f"'{path}' cannot be written: {error}; nothing was changed.") from error
 
 
-def _flush(folder: Path) -> None:
-    """Wait until the files of a folder are on the disk; all can be read by those who can read its settings."""
+def _alike_readable(folder: Path) -> None:
+    """The files of a folder can be read by those who can read its settings; weights are written for their owner."""
     mode = (folder / CONFIG).stat().st_mode if (folder / CONFIG).exists() else None
     for path in folder.iterdir():
-        if path.is_file():
-            if mode is not None:  # weights are written for their owner alone
-                path.chmod(mode)
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
+        if mode is not None and path.is_file():
+            path.chmod(mode)
 
 
 def check_free(path: Path, kind: str, *, overwrite: bool = False) -> None:
@@ -97,8 +97,8 @@ def check_free(path: Path, kind: str, *, overwrite: bool = False) -> None:
 def kind_of(path: Path) -> str | None:
     """What a folder of ours holds: a recommender, a classifier or a simulation; None for any other place."""
     try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        config = read_json(path / CONFIG)
+    except DataError:
         return None
     return config["kind"] if isinstance(config, dict) and config.get("kind") in KINDS else None
 
@@ -159,13 +159,23 @@ def load(run: Path, kind: str, own_model: bool, make: Callable[[dict[str, Any]],
         if not isinstance(roles, dict):
             roles = {role: _architecture_of(role, settings, config) for role in roles}
         estimator.architectures_ = {str(role): str(name) for role, name in roles.items()}
-        estimator.networks_ = {role: build(role, name) for role, name in estimator.architectures_.items()}
+        estimator.networks_ = _built(estimator, run, build, own_model)
         read_weights(run / WEIGHTS, estimator.networks_)
         for network in estimator.networks_.values():
             network.requires_grad_(False).eval()
         estimator.history_ = read_history(run / HISTORY, estimator.metric)
         estimator._check_loaded(run)
     return estimator
+
+
+def _built(
+    estimator: Estimator, run: Path, build: Callable[..., nn.Module], own_model: bool
+) -> dict[str, nn.Module]:
+    """The networks of a run, which are no larger than its weights; of a user's own model nothing is known."""
+    tensor_shapes(run / WEIGHTS)
+    limit = nullcontext() if own_model else no_larger_than(size_of(run / WEIGHTS) + estimator.bytes_to_look)
+    with limit:
+        return {role: build(role, name) for role, name in estimator.architectures_.items()}
 
 
 def _refuse_unknown(run: Path, settings: dict[str, Any], networks: Any) -> None:
@@ -209,7 +219,7 @@ def read_config(folder: Path, kind: str) -> dict[str, Any]:
     """The settings of a run, checked to be one of ours."""
     if not (folder / CONFIG).is_file():
         raise DataError(f"'{folder}' is no run folder: it has no {CONFIG}; make one with `accord fit`.")
-    _refuse_links(folder)
+    refuse_links(folder, leave=(REPORT,))  # the report is only written
     config = read_json(folder / CONFIG)
     found = kind_of(folder)
     if found not in (None, kind):
@@ -233,24 +243,11 @@ def _refuse_unknown_format(path: Path, config: dict[str, Any]) -> None:
     raise DataError(f"'{path}' has no format that is known, and {reads}; fit it again.")
 
 
-def _refuse_links(folder: Path) -> None:
-    """A run folder from somebody else cannot make us read other files; the report is only written."""
-    home = os.path.realpath(folder)
-    for path in folder.iterdir():
-        if path.name != REPORT and path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(home):
-            raise DataError(f"'{path}' is a link that leads out of the run folder; copy the file itself there.")
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"'{path}' cannot be read as JSON: {error}.") from error
-
-
 def read_lines(path: Path) -> list[dict[str, Any]]:
     try:
-        return [_record(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        return [_record(line) for line in read_plain(path, kind="json", inside=True).splitlines() if line]
+    except DataError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"'{path}' cannot be read as JSON lines: {error}.") from error
 
@@ -324,7 +321,7 @@ def _id_list(column: pa.ChunkedArray, path: Path) -> pa.Array:
 
 def read_parquet(path: Path, names: list[str]) -> pa.Table:
     try:
-        return read_parquet_file(path, names)
+        return read_parquet_file(path, names, inside=True)
     except DataError as error:
         raise DataError(
             f"'{path}' cannot be read as a table with {', '.join(names)}; fit the run again."
@@ -348,19 +345,11 @@ def sound_quality(quality: np.ndarray, path: Path) -> np.ndarray:
     return quality
 
 
-def parquet_names(path: Path) -> list[str]:
-    """The columns of a table that may have more of them than must be there."""
-    try:
-        return list(pyarrow.parquet.read_schema(path).names)
-    except (OSError, pa.ArrowException):
-        return []  # what is wrong with it, its reader says
-
-
 def read_clicks(path: Path, *, timed: bool) -> pa.Table:
     """The clicks of a recommender's run, each column without gaps and of its own type."""
     kinds = {"user": pa.int32(), "item": pa.int32(), "count": pa.int64(), "part": pa.int8()}
     kinds |= {"label_quality": pa.float32()}
-    there = parquet_names(path)
+    there = parquet_names(path, inside=True)
     for own in (VOTES, ROW, TRUSTED):
         kinds |= own if set(own) <= set(there) else {}
     table = read_parquet(path, [*kinds, *(["time"] if timed else [])])
@@ -409,6 +398,7 @@ def write_weights(path: Path, networks: dict[str, nn.Module]) -> None:
 def read_weights(path: Path, networks: dict[str, nn.Module]) -> None:
     """Fill networks from a file; every tensor must be there, in shape."""
     try:
+        tensor_shapes(path)
         tensors = load_file(path)
         for role, network in networks.items():
             prefix = f"{role}."

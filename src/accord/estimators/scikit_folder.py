@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +12,12 @@ from typing import Any
 from accord.errors import DataError, SettingError, first_line
 from accord.estimators.scikit_models import ScikitModel
 from accord.extras import needed
+from accord.memory import refuse_too_large
+from accord.plain import open_plain
 
 MODEL = "model.skops"
+PART = 1000
+"""Bytes of memory that a part of the file takes besides its content."""
 
 
 class Stored:
@@ -44,10 +51,24 @@ def write(target: ScikitModel, draft: Path) -> None:
         ) from error
 
 
+def _refuse_bomb(path: Path) -> None:
+    """Refuse an archive whose parts would not fit into memory."""
+    try:
+        with open_plain(path, inside=True) as file, zipfile.ZipFile(file) as packed:
+            need = sum(2 * part.file_size + PART for part in packed.infolist())
+            stored = os.fstat(file.fileno()).st_size
+    except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, struct.error) as error:
+        raise DataError(
+            f"'{path}' does not hold a scikit-learn model ({first_line(error)}); fit it again."
+        ) from error
+    refuse_too_large(need, f"'{path}'", "fit it again", stored)
+
+
 def read(run: Path, trusted: Sequence[str]) -> Any:
     """Read it, if all its types are known to be safe or ``trusted``."""
     skops = needed("skops.io", f"'{run}' holds a scikit-learn model, and loading it")
     path = run / MODEL
+    _refuse_bomb(path)
     try:
         unknown = [name for name in skops.get_untrusted_types(file=path) if name not in trusted]
         fitted = None if unknown else skops.load(path, trusted=list(trusted))

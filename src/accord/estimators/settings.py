@@ -29,7 +29,9 @@ S = TypeVar("S", bound=BaseModel)
 class TaskSettings(BaseModel):
     """What every task has."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
     task: ClassVar[str] = ""
     common_space: ClassVar[Space] = {}
     """What is searched for every method."""
@@ -58,6 +60,8 @@ class TaskSettings(BaseModel):
         return getattr(self, "restore", None) or self.method_class.usual_epoch
 
 
+LARGEST = 1 << 53
+"""A number of whatever kind: what libraries can count to."""
 COUNCIL = "council"
 """The name of a prior that is a council, as of the method."""
 RATE, L2, DIMS = 3e-3, 0.06, 32
@@ -316,7 +320,14 @@ def make_settings(task: str, values: dict[str, Any]) -> Any:
         name: _many(cls.model_fields[name], value) if name in cls.model_fields else value
         for name, value in values.items()
     }
-    return checked(cls, typed)
+    made = checked(cls, typed)
+    for name in cls.model_fields:
+        value = getattr(made, name)
+        if type(value) is int and value > LARGEST and name != "seed":
+            raise SettingError(
+                f"Setting '{name}': {value} is larger than any training needs; give a smaller number."
+            )
+    return made
 
 
 def _many(field: Any, value: Any) -> Any:

@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow.parquet as parquet
+import pyarrow as pa
 
-from accord.estimators.run_folder import read_json, write_json
+from accord.data.parquet_files import is_whole, read_parquet_file
+from accord.errors import DataError
+from accord.estimators.run_folder import write_json
+from accord.experiments.stored import read_stored
 from accord.experiments.study import CELLS
 from accord.files import copy_whole
 from accord.tasks.base import Cell
@@ -39,6 +42,20 @@ class CellStore(Protocol):
         ...
 
 
+def read_values(path: Path, column: str) -> np.ndarray:
+    """A metric of each user or example."""
+    try:
+        found = read_parquet_file(path, [column], inside=True)[column]
+        values = np.asarray(found.cast(pa.float64()), float)
+    except (pa.ArrowException, DataError) as error:
+        raise DataError(
+            f"'{path}' does not hold {column}; remove it and the cell beside it to make it again."
+        ) from error
+    if found.null_count or not len(values):
+        raise DataError(f"'{path}' has gaps; remove it and the cell beside it to make it again.")
+    return values
+
+
 class CellFiles:
     """Two files a cell, in the folder `cells` of a comparison: JSON, and Parquet for its values."""
 
@@ -46,15 +63,16 @@ class CellFiles:
         self.folder = out / CELLS
 
     def read(self, cell: Cell) -> dict[str, Any] | None:
-        path = self.folder / f"{cell.name}.json"
-        return read_json(path) if path.is_file() else None
+        """A cell that is damaged, or whose values are, is made again."""
+        found = read_stored(self.folder / f"{cell.name}.json", "cell")
+        return found if is_whole(self.folder / f"{cell.name}.parquet") else None
 
     def write(self, cell: Cell, result: dict[str, Any]) -> None:
         write_json(self.folder / f"{cell.name}.json", result)
 
     def values(self, cell: Cell, column: str) -> np.ndarray | None:
         path = self.folder / f"{cell.name}.parquet"
-        return np.asarray(parquet.read_table(path, columns=[column])[column], float) if path.is_file() else None
+        return read_values(path, column) if path.is_file() else None
 
     def copy_from(self, other: CellFiles, cell: Cell) -> None:
         for suffix in (".parquet", ".json"):  # the file that says a cell is finished comes last

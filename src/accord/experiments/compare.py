@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from accord.estimators.run_folder import read_json, write_json
+from accord.estimators.run_folder import write_json
 from accord.experiments.cells import CellFiles, CellStore
+from accord.experiments.stored import is_sound, read_stored
 from accord.experiments.study import CHECKPOINTS, NO_SEARCH, Cell, Job, Study
 from accord.experiments.verdicts import Tested, add_served, add_verdicts
-from accord.training import Callback, Checkpoints
+from accord.plain import refuse_links
+from accord.training import Callback, Checkpoints, clear_checkpoints
 
 SUMMARY = "compare.json"
 """Where a comparison's means and intervals are saved."""
@@ -39,7 +40,8 @@ def write_summary(
 ) -> dict[str, Any]:
     """Summarise the cells that are done, with intervals, and save the summary."""
     paths = [folder / SUMMARY for folder in (out, reuse) if folder is not None]
-    before = [read_json(path) for path in paths if path.is_file()] if study.tested() else []
+    found = [read_stored(path, "summary") for path in paths] if study.tested() else []
+    before = [one for one in found if one is not None]
     summary = full_summary(study, CellFiles(out), results, before) | {"identity": study.identity_of_all()}
     write_json(out / SUMMARY, summary)
     return summary
@@ -84,6 +86,9 @@ def run_cells(
     kept: dict[int, CellStore] = {}
     for (study, out), other in zip(studies, reuse or [None] * len(studies), strict=True):
         study.check()
+        for folder in (out, other):
+            if folder is not None and folder.is_dir():
+                refuse_links(folder)
         store, source = stores(out), None if other is None else stores(other)
         store.folder.mkdir(parents=True, exist_ok=True)
         kept[id(study)] = store
@@ -109,13 +114,15 @@ def run_cells(
         group[0].study.run(group, [callback(job) for job in group], keep, checkpoints)
         checkpoints.forget()
     if studies and all(result is not None for own in results for result in own.values()):
-        shutil.rmtree(studies[0][1] / CHECKPOINTS, ignore_errors=True)  # what others left there
+        clear_checkpoints(studies[0][1] / CHECKPOINTS)  # what others left there
     return [[result for result in own.values() if result is not None] for own in results]
 
 
 def _done(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:
     result = store.read(cell)
-    return result if result is not None and result.get("identity") == study.identity(cell) else None
+    if not is_sound(result, "cell") or result is None:
+        return None
+    return result if result["identity"] == study.identity(cell) else None
 
 
 def _finished(study: Study, cell: Cell, store: CellStore) -> dict[str, Any] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,12 +23,14 @@ from accord.estimators.fitting import batched, fit_together, stack_key, together
 from accord.experiments.budget import Budget
 from accord.experiments.machine import machine
 from accord.methods import METHODS, Space, methods_of
-from accord.tasks.base import ORACLE, Cell, CellData, Measurement, Task, row_name
+from accord.tasks.base import FILE, ORACLE, Cell, CellData, Measurement, Task, row_name
 from accord.training import Callback, Checkpoints
 
 CELLS, CHECKPOINTS = "cells", "checkpoints"
 """Folders of finished cells, and of checkpoints of the trainings that run."""
 NO_SEARCH = "none: the settings as given"
+MOST = 100_000
+"""Seeds of a study, and trials of a search."""
 VARIED = ("model", "method", "seed")
 """What rows and seeds are made of: no setting for all of them, and nothing to search."""
 
@@ -159,6 +160,8 @@ class Study:
                 raise SettingError(f"Setting '{name}' is for an unknown method: {nearest(owner, known)}")
         if self.seeds < 1:
             raise SettingError("At least one seed is needed.")
+        if self.seeds > MOST:
+            raise SettingError(f"{self.seeds} seeds are more than anybody can wait for; give at most {MOST}.")
         self.task.check(self.methods)
 
     # -- training ----------------------------------------------------------------------------------------
@@ -280,7 +283,7 @@ class Study:
     # -- what tells cells apart --------------------------------------------------------------------------
 
     def identity(self, cell: Cell) -> str:
-        """Changes when the settings or the input files do."""
+        """Changes when the settings or the contents of the input do."""
         return self._identity(self.settings_of(*cell), [cell.method])
 
     def identity_of_all(self) -> str:
@@ -289,13 +292,11 @@ class Study:
 
     def _identity(self, settings: Mapping[str, Any], more: list[str]) -> str:
         words = [json.dumps(dict(settings), sort_keys=True, default=str), *more]
-        words += [json.dumps(self.protocol, sort_keys=True, default=str)]
+        protocol = {name: value for name, value in self.protocol.items() if name != FILE}
+        words += [json.dumps(protocol, sort_keys=True, default=str)]
         words += [*self.task.identity_words(list(self.measurements)), *self.rules]
         for source in self.task.inputs():
-            if isinstance(source, str | os.PathLike):
-                stat = Path(source).stat() if Path(source).exists() else None
-                words.append(f"{source}:{stat.st_size if stat else 0}:{stat.st_mtime_ns if stat else 0}")
-            elif source is not None:
+            if source is not None:
                 words.append(self._digest_of(source))
         return hashlib.blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
 

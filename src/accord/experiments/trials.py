@@ -12,17 +12,18 @@ are given the same waiting trial.
 from __future__ import annotations
 
 import os
-import re
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeVar
 
-from accord.errors import DataError, SettingError, first_line
+from accord.errors import AccordError, DataError, SettingError, first_line
+from accord.experiments.addresses import hide_secrets, without_secrets
 from accord.experiments.spaces import plan
 from accord.extras import missing, needed
 from accord.methods import Space
@@ -34,8 +35,38 @@ HEARTBEAT = 10
 GRACE = 60
 """Seconds without a heartbeat after which a trial's process is taken for dead."""
 OPENING_TRIES = 4
+AWAY = (1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds to wait, again and again, for a server that is away, as while it is started again."""
+DAMAGE = (KeyError, TypeError, AttributeError, IndexError, ValueError)
+"""What rows that are damaged raise, besides errors of the database."""
 INDEX, PROCESS, REASON = "place", "process", "reason"
 """Attributes of a trial. The first keeps the name it has in databases of earlier versions."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _of_storage(method: F) -> F:
+    """A method that asks the database: a server that is away is waited for, and what it raises is one sentence."""
+
+    @wraps(method)
+    def asked(self: Trials, *words: Any, **named: Any) -> Any:
+        from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+        waits = iter(() if self.address.startswith("sqlite") else AWAY)
+        while True:
+            try:
+                return method(self, *words, **named)
+            except AccordError:
+                raise
+            except (SQLAlchemyError, self.optuna.exceptions.OptunaError, *DAMAGE) as error:
+                causes = (error, error.__cause__, error.__context__)
+                seconds = next(waits, None) if any(isinstance(one, OperationalError) for one in causes) else None
+                if seconds is None:
+                    raise self._unusable(error) from error
+            time.sleep(seconds)
+
+    return asked  # pyright: ignore[reportReturnType]
 
 
 @dataclass(frozen=True)
@@ -67,7 +98,7 @@ class Trials:
             raise SettingError(f"Unknown sampler '{sampler}': choose from {', '.join(SAMPLERS)}.")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)  # heartbeats
-        self.optuna, self.space, self.seed = optuna, space, seed
+        self.optuna, self.space, self.seed, self.address = optuna, space, seed, storage
         self.default_first = default_first
         self.plan = None if sampler == "tpe" else [*[{}] * default_first, *plan(space, sampler, trials, seed)]
         self.count = trials + default_first if self.plan is None else len(self.plan)
@@ -75,19 +106,18 @@ class Trials:
         self._own, self._seen = set[int](), set[int]()
         """Trials this process is working on, and those it has seen running."""
         self.study = self._open(storage, name)
-        known = self.study.user_attrs.get("identity")
-        if known is None:
-            self.study.set_user_attr("identity", identity)
-        elif known != identity:
+        if self._known_identity(identity) != identity:
             raise SettingError(
                 "This search was begun with other data, settings, space or seeds; choose another folder for it."
             )
 
     def _open(self, storage: str, name: str) -> Any:
+        options = {} if storage.startswith("sqlite") else {"pool_pre_ping": True}
         for tries_left in reversed(range(OPENING_TRIES)):
             try:
                 self._storage = self.optuna.storages.RDBStorage(
                     storage.replace("{", "{{").replace("}", "}}"),  # Optuna takes braces for its own
+                    engine_kwargs=options,  # a server that was started again is found again
                     heartbeat_interval=HEARTBEAT,
                     grace_period=GRACE,
                 )
@@ -96,18 +126,33 @@ class Trials:
                 )
             except ImportError as error:  # the driver of the database
                 driver = getattr(error.__cause__ or error, "name", None) or "its driver"
-                raise missing(driver, f"The storage '{_without_password(storage)}'") from error
+                raise missing(driver, f"The storage '{without_secrets(storage)}'") from error
             except Exception as error:  # a driver may raise anything
                 if tries_left:  # perhaps another process is making the tables at this moment
                     time.sleep(0.5)
                     continue
-                shown = _without_password(storage)
-                reason = first_line(error).replace(storage, shown)
-                raise DataError(f"The storage '{shown}' cannot be used: {reason}.") from error
+                raise self._unusable(error) from error
         raise AssertionError("unreachable")
+
+    @_of_storage
+    def _known_identity(self, identity: str) -> Any:
+        """That of the search in the database; this one's where there was none."""
+        known = self.study.user_attrs.get("identity")
+        if known is None:
+            self.study.set_user_attr("identity", identity)
+        return known or identity
+
+    def _unusable(self, error: BaseException) -> DataError:
+        """An error of the database, in one sentence that repeats no password."""
+        shown, reason = without_secrets(self.address), hide_secrets(first_line(error), self.address)
+        advice = "the same command resumes the search once it can be"
+        if self.address.startswith("sqlite"):
+            advice = "remove it, and the same command begins the search anew"
+        return DataError(f"The storage '{shown}' cannot be used: {reason}; {advice}.")
 
     # -- asking ----------------------------------------------------------------------------------------
 
+    @_of_storage
     def ask(self, most: int) -> list[Asked]:
         """Up to ``most`` trials to work on; none when all are done or worked on."""
         asked: list[Asked] = []
@@ -117,6 +162,7 @@ class Trials:
                 asked.append(one)
         return asked
 
+    @_of_storage
     def left(self) -> list[int]:
         """Indices of the plan that are neither done nor worked on."""
         self._fail_dead()
@@ -196,10 +242,12 @@ class Trials:
 
     # -- results ---------------------------------------------------------------------------------------
 
+    @_of_storage
     def report(self, one: Asked, values: Sequence[float], seconds: float) -> None:
         """A trial is done."""
         self._finish(one.trial_id, "COMPLETE", sum(values) / len(values), values=list(values), seconds=seconds)
 
+    @_of_storage
     def report_failure(self, one: Asked, reason: str) -> None:
         """Settings that cannot be trained, such as ones that diverge, are not tried again."""
         self._finish(one.trial_id, "FAIL", reason=reason)
@@ -213,6 +261,7 @@ class Trials:
             self._storage.set_trial_state_values(trial_id, self.optuna.trial.TrialState[state], values)
         self._own.discard(trial_id)
 
+    @_of_storage
     def finished(self) -> list[dict[str, Any]]:
         """Settings and results of every finished trial, by plan index."""
         state = self.optuna.trial.TrialState
@@ -228,11 +277,13 @@ class Trials:
         ]
         return sorted(rows, key=lambda row: row["trial"])
 
+    @_of_storage
     def first_reason(self) -> str:
         """Why the first of those that failed could not be trained."""
         failed = [t.user_attrs for t in self.study.get_trials(deepcopy=False) if REASON in t.user_attrs]
         return str(min(failed, key=lambda one: one.get(INDEX, 0))[REASON]) if failed else "none was begun."
 
+    @_of_storage
     def complete(self) -> bool:
         """Whether every trial of the plan is done."""
         taken = self._taken()
@@ -241,9 +292,11 @@ class Trials:
 
     def close(self) -> None:
         """Let go of the database. Trials that are not done, as work was interrupted, can be asked for again."""
-        for trial_id in tuple(self._own):
-            self._finish(trial_id, "FAIL")
-        self._storage.remove_session()
+        with suppress(Exception):  # of a database that is gone: its trials fail when their heartbeat has stopped
+            for trial_id in tuple(self._own):
+                self._finish(trial_id, "FAIL")
+        with suppress(Exception):
+            self._storage.remove_session()
         self._storage.engine.dispose()
 
 
@@ -262,10 +315,3 @@ def _has_ended(process: str, own: str) -> bool:
     """Whether a process of this machine is gone; of other machines heartbeats tell."""
     here, there = own.split(":"), process.split(":")
     return len(there) == 3 and there[0] == here[0] and _name_process(there[1]) != process
-
-
-def _without_password(storage: str) -> str:
-    head, at, tail = storage.rpartition("@")
-    scheme, slashes, _ = head.partition("://")
-    shown = f"{scheme if slashes else ''}{slashes}…@{tail}" if at else storage
-    return re.sub(r"(password=)[^&]*", r"\1…", shown)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -18,16 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.errors import AccordError, DataError, LimitError
-from accord.estimators.run_folder import read_json, write_json
+from accord.estimators.run_folder import write_json
 from accord.experiments.budget import ROUNDS, Budget
 from accord.experiments.cells import CellFiles, CellStore
 from accord.experiments.compare import Wanted, every_row
 from accord.experiments.spaces import FIRST_ROUND, SECOND_ROUND, narrowed, second_round, size
-from accord.experiments.study import CHECKPOINTS, ORACLE, Cell, Study, refuse_varied, row_name
+from accord.experiments.stored import is_sound, read_stored
+from accord.experiments.study import CHECKPOINTS, MOST, ORACLE, Cell, Study, refuse_varied, row_name
 from accord.experiments.trials import Asked, Trials
 from accord.files import copy_whole, whole_file
 from accord.methods import METHODS, Space
-from accord.training import Callback, Checkpoints
+from accord.plain import refuse_links
+from accord.training import Callback, Checkpoints, clear_checkpoints
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Tuning:
         self.study.check()
         if self.trials < 1 or self.seeds < 1:
             raise DataError("A search needs at least one trial and one seed.")
+        if max(self.trials, self.seeds) > MOST:
+            raise DataError(f"A search has at most {MOST} trials and {MOST} seeds; give smaller numbers.")
         for name, values in self.whole_space().items():
             refuse_varied(name)
             for value in values:
@@ -114,6 +117,7 @@ def tune(
     """Run the trials that are left and save what was found."""
     tuning.check()
     out.mkdir(parents=True, exist_ok=True)
+    refuse_links(out)
     trials = Trials(
         tuning.storage or f"sqlite:///{out / 'study.db'}",
         "-".join(word for word in tuning.row if word),
@@ -141,7 +145,7 @@ def tune(
         if not rows:
             raise DataError(f"No trial of the search could be trained: {trials.first_reason()}")
         found = write_findings(tuning, rows, out)
-    shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)  # what others left there
+    clear_checkpoints(out / CHECKPOINTS)  # what others left there
     return found
 
 
@@ -291,7 +295,7 @@ def _in_rounds(one: Any, method: str, budget: Budget, path: Path, search: Search
 
 def _read_findings(tuning: Tuning, path: Path) -> dict[str, Any] | None:
     """The findings in a folder, where they are those of a search, brought to its end."""
-    found = read_json(path / FINDINGS) if (path / FINDINGS).is_file() else {}
+    found = read_stored(path / FINDINGS, "findings") or {}
     planned = min(tuning.trials, size(tuning.whole_space()))
     is_done = found.get("identity") == tuning.identity() and found.get("planned", 0) >= planned
     return found if is_done else None
@@ -317,6 +321,8 @@ def _found_by_cells(one: Any, first: Cell, budget: Budget, stores: Sequence[Cell
     cells = [first._replace(seed=seed) for seed in range(one.seeds)]
     for cell, store in product(cells, stores):
         done = store.read(cell) or {}
+        if not is_sound(done, "cell"):
+            continue
         if not budget.matches(str(done.get("search_budget", "")), searched):
             continue
         for names in (list(searched), [name for name in searched if name in FIRST_ROUND]):

@@ -59,6 +59,18 @@ def some_classes(settings: Any, classes: int) -> tuple[int, int] | None:
     return None if classes <= MANY_CLASSES else (LIKELY, IN_TURN)
 
 
+def cost_of_many_classes(settings: Any, classes: int) -> list[str]:
+    """What a person should know before a training with so many classes begins."""
+    if classes <= MANY_CLASSES or settings.method not in ("deca", "deca-p"):
+        return []
+    summed = classes if (some := some_classes(settings, classes)) is None else sum(some)
+    return [
+        f"{classes} classes: in the second stage each example asks the noise model of {summed} classes, and "
+        f"once at the end of all {classes}. Beside a small network this takes most of the time; a smaller "
+        "noise_classes makes the stage faster."
+    ]
+
+
 class MulticlassTerms:
     """The terms of labels; hφ reads the target's features."""
 

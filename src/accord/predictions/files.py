@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,14 @@ from accord.data.dialects import SEPARATORS
 from accord.data.labelled_files import LABEL_NAMES
 from accord.data.reading import is_text, read_table
 from accord.errors import DataError, first_line, nearest
+from accord.memory import refuse_too_large
+from accord.plain import GROWTH, open_plain, size_of
 
 pc: Any = pyarrow.compute
 """Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
 WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+NUMBER = 16
+"""Bytes of memory for a number of a table that was text, until its columns are one array."""
 ADDED = ("predicted_label", "label_quality", "is_label_issue")
 """Columns that a table of issues adds to what was judged."""
 
@@ -28,7 +34,10 @@ def read_array(path: Path) -> np.ndarray:
     from numpy.lib.format import open_memmap
 
     try:
+        size_of(path)  # a pipe or a device is refused
         return open_memmap(path, mode="r")
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"'{path}' cannot be opened: {error.strerror or error}.") from error
     except Exception as error:  # a damaged header can raise anything
@@ -44,6 +53,8 @@ def read_probabilities(path: Path) -> Any:
         return read_array(path)
     table, _ = read_table(path)
     if is_text(path):
+        need = NUMBER * table.num_columns * table.num_rows
+        refuse_too_large(need, f"'{path}' with {table.num_rows:,} rows", "give fewer rows")
         try:
             table = pa.table({name: table[name].cast(pa.float64()) for name in table.column_names})
         except pa.ArrowException as error:
@@ -97,12 +108,15 @@ def without_issues(table: pa.Table, issues: pa.Table) -> pa.Table:
 def _one_column(path: Path) -> list[str] | None:
     """The cells of a text file of one column; nothing where it has several."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with open_plain(path) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as file:
             rows = csv.reader(file, delimiter=SEPARATORS[path.suffix.lower()])
             first = next(rows, [])
             if len(first) != 1:
                 return None
+            refuse_too_large(GROWTH["lines"] * os.fstat(raw.fileno()).st_size, f"'{path}'", "give a smaller file")
             return [first[0], *(row[0] if row else "" for row in rows)]
+    except DataError:
+        raise
     except OSError as error:
         raise DataError(f"'{path}' cannot be opened: {error.strerror or error}.") from error
     except (UnicodeDecodeError, csv.Error) as error:

@@ -9,10 +9,7 @@ finds the cell.
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
 from functools import lru_cache
 from glob import escape
 from pathlib import Path
@@ -22,10 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from accord.errors import DataError, first_line
+from accord.data.parquet_files import read_parquet_file
+from accord.errors import DataError
 from accord.estimators.run_folder import read_json, write_json
 from accord.experiments.study import CELLS, Cell
 from accord.files import copy_whole, whole_file
+from accord.locks import locked
 
 TABLE, VALUES, LOCK = "cells.parquet", "values.parquet", ".cells.lock"
 """Of all cells of a study; of what they measure of each user or example; held while they are rewritten."""
@@ -35,8 +34,8 @@ PLAIN: dict[str, pa.DataType] = {
     **{"selection": pa.string(), "seconds": pa.float64(), "epochs": pa.int64(), "inject": pa.float64()},
 }
 """Columns with a type of their own. Everything else is JSON, one column for each name; a gap: the cell lacks it."""
-WAIT, LOOK = 60.0, 0.1
-"""Seconds to wait for another process that packs, and between two looks."""
+WAIT = 60.0
+"""Seconds to wait for another process that packs."""
 
 Key = tuple[str, str, str, int]
 """Part, model, method and seed."""
@@ -78,9 +77,12 @@ class StudyCells:
     def values(self, cell: Cell, column: str, file: str = "") -> np.ndarray | None:
         """Of each user or example, from a file next to the cell's, or packed with the same cell."""
         path = self._values_file(cell, file)
-        with suppress(FileNotFoundError):  # another process may be packing it
+        try:
             if path.is_file():
-                return np.asarray(parquet.read_table(path, columns=[column])[column], float)
+                return np.asarray(read_parquet_file(path, [column], inside=True)[column], float)
+        except DataError:  # another process may have packed it
+            if path.is_file():
+                raise
         return next((one.values for one in self._packed_values(cell) if one[:2] == (file, column)), None)
 
     def _packed_values(self, cell: Cell) -> list[_Values]:
@@ -112,7 +114,7 @@ class StudyCells:
         """
         if not any(self.folder.glob("*.json")):
             return True
-        with _alone(self.path.parent) as alone:
+        with locked(self.path.parent / LOCK, wait=WAIT, without=False) as alone:
             if alone:
                 self._pack(columns)
         return alone
@@ -169,7 +171,7 @@ def _is_same(one: dict[str, Any], other: dict[str, Any] | None) -> bool:
 
 def _read_values(path: Path, stem: str, columns: Collection[str]) -> list[_Values]:
     file = path.name.removeprefix(stem).removesuffix("parquet").strip(".")
-    table = _read(path)
+    table = read_parquet_file(path, inside=True)
     return [_Values(file, name, np.asarray(table[name], float)) for name in table.column_names if name in columns]
 
 
@@ -246,25 +248,19 @@ def _values(study: Path) -> dict[Key, list[_Values]]:
 @lru_cache(maxsize=4)
 def _load(path: Path, stamp: Any) -> _Table:
     kinds = {"part": pa.string(), **PLAIN}
-    return _Table(_read(path) if stamp else pa.table({name: pa.array([], kind) for name, kind in kinds.items()}))
+    empty = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
+    return _Table(read_parquet_file(path, inside=True) if stamp else empty)
 
 
 @lru_cache(maxsize=4)
 def _load_values(path: Path, stamp: Any) -> dict[Key, list[_Values]]:
     found: dict[Key, list[_Values]] = {}
     if stamp:
-        table = _read(path)
+        table = read_parquet_file(path, inside=True)
         columns = [table[name].to_pylist() for name in ("part", *Cell._fields, "file", "column")]
         for *key, file, column, values in zip(*columns, table["values"], strict=True):
             found.setdefault(tuple(key), []).append(_Values(file, column, values.values.to_numpy()))
     return found
-
-
-def _read(path: Path) -> pa.Table:
-    try:
-        return parquet.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"'{path}' cannot be read as Parquet: {first_line(error)}.") from error
 
 
 def _stamp(path: Path) -> Any:
@@ -274,37 +270,3 @@ def _stamp(path: Path) -> Any:
     except OSError:
         return None
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-@contextmanager
-def _alone(study: Path) -> Iterator[bool]:
-    """Whether no other process rewrites the tables of a study meanwhile; the lock goes with its process."""
-    with (study / LOCK).open("a+b") as file:
-        yield _waited_for(file.fileno())
-
-
-def _waited_for(file: int) -> bool:
-    end = time.monotonic() + WAIT
-    while True:
-        try:
-            _lock(file)
-        except (BlockingIOError, PermissionError):  # another process has it
-            if time.monotonic() > end:
-                return False
-            time.sleep(LOOK)
-        except OSError:  # a file system without locks
-            return False
-        else:
-            return True
-
-
-def _lock(file: int) -> None:
-    """Take the lock of an open file, which closing it gives back."""
-    if os.name == "nt":
-        import msvcrt
-
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue]
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

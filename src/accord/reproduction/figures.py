@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from accord.experiments.study import Cell
+from accord.plain import read_plain
 from accord.report.figures import draw_bars, draw_heat, draw_lines, figure
 from accord.report.plots import assigned
 from accord.report.tables import as_markdown
@@ -244,8 +245,7 @@ def _mean_and_std(values: list[float]) -> tuple[float, float]:
 def _read_csv(path: Path) -> list[list[str]]:
     if not path.is_file():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
+    return list(csv.reader(read_plain(path, kind="lines", inside=True).splitlines(keepends=True)))
 
 
 def _picture(name: str, words: str) -> list[str]:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from accord.errors import DataError
-from accord.estimators.run_folder import read_json
 from accord.files import write_whole
 from accord.report.figures import draw_differences, figure
 from accord.report.tables import SEEDS_MARK, SIGNIFICANT, as_markdown, is_over_seeds
 from accord.reproduction.figures import method_colours
 from accord.reproduction.page import cells_done, newer_rules, what_is_wrong
-from accord.reproduction.running import OUTCOME
+from accord.reproduction.running import OUTCOME, read_outcome
 from accord.reproduction.studies import STUDIES
 from accord.reproduction.tables import NOT_RUN, ROUNDING, named, paper_of, what_marks_mean
 
@@ -53,7 +52,7 @@ class _Table:
 
 def write_overview(folder: Path) -> Path:
     """The page of all studies that are in a folder under their names, and its figures."""
-    found = {name: read_json(folder / name / OUTCOME) for name in STUDIES if (folder / name / OUTCOME).is_file()}
+    found = {name: read_outcome(folder / name / OUTCOME) for name in STUDIES if (folder / name / OUTCOME).is_file()}
     if not found:
         raise DataError(
             f"There is no study in '{folder}': reproduce one into '{folder / 'NAME'}' first, "

@@ -13,9 +13,11 @@ from accord.errors import DataError, MissingDataError, SettingError, nearest
 from accord.estimators.run_folder import kind_of, read_json, write_json
 from accord.experiments.budget import Budget
 from accord.experiments.compare import Start, Wanted, every_row, full_summary, run_cells
-from accord.experiments.study import CELLS, Cell, Study
+from accord.experiments.stored import is_sound
+from accord.experiments.study import CELLS, MOST, Cell, Study
 from accord.experiments.tuning import SearchProgress, tuned_study
 from accord.experiments.verdicts import add_served, add_verdicts
+from accord.plain import refuse_links
 from accord.reproduction.cells import TABLE, VALUES, StudyCells, parts_of
 from accord.reproduction.measures import COLUMNS
 from accord.reproduction.parts import Declared, Part, folder_name
@@ -59,6 +61,8 @@ def reproduce(
     called = callbacks or Callbacks()
     if seeds < 1:
         raise SettingError(f"{seeds} seeds make no study; give seeds=1 or more.")
+    if seeds > MOST:
+        raise SettingError(f"{seeds} seeds are more than anybody can wait for; give at most {MOST}.")
     resolve_device(device)
     names = [part.name for part in declared.parts]
     for name in only:
@@ -101,12 +105,20 @@ def reproduce(
         for (study, folder), summary in zip(searched, summaries, strict=True):
             if all(row["seeds"] == study.seeds for row in summary["rows"]):
                 StudyCells(folder).pack({study.tested(), *COLUMNS})
-    return read_json(out / OUTCOME)
+    return read_outcome(out / OUTCOME)
+
+
+def read_outcome(path: Path) -> dict[str, Any]:
+    """What a study wrote of its parts."""
+    outcome = read_json(path)
+    if not is_sound(outcome, "outcome"):
+        raise DataError(f"'{path}' is damaged; remove it, and the same command writes it again from the cells.")
+    return outcome
 
 
 def judged(declared: Declared, out: Path) -> dict[str, Any]:
     """The outcome with the verdicts as they are made now, of the cells that are there; nothing is trained."""
-    before = read_json(out / OUTCOME)
+    before = read_outcome(out / OUTCOME)
     outcome = _earlier_outcome(declared, out) | {k: before[k] for k in ("accord",) if k in before}
     for part in declared.parts:
         summary = outcome["parts"].get(part.name, {})
@@ -120,10 +132,11 @@ def judged(declared: Declared, out: Path) -> dict[str, Any]:
 
 def refuse_other_study(declared: Declared, out: Path) -> None:
     """A study is resumed in its own folder, or begins in an empty one."""
+    if out.is_dir():
+        refuse_links(out)
     found = kind_of(out)
     if (out / OUTCOME).is_file():
-        outcome = read_json(out / OUTCOME)
-        name = outcome.get("study") if isinstance(outcome, dict) else None
+        name = read_outcome(out / OUTCOME).get("study")
         found = None if name == declared.name else f"study '{name}'"
     elif found is None and out.is_dir():
         own = {TABLE, VALUES, *(part.folder for part in declared.parts)}
@@ -163,7 +176,7 @@ def _earlier(declared: Declared, part: Part, out: Path) -> list[dict[str, Any]]:
     if part.same_as is not None:
         study, other = part.same_as
         path = out.resolve().parent / study / OUTCOME
-        found += [read_json(path)["parts"].get(other, {})] if path.is_file() else []
+        found += [read_outcome(path)["parts"].get(other, {})] if path.is_file() else []
     return [one for one in found if "rows" in one]
 
 
@@ -210,7 +223,7 @@ def _searched(
 def _earlier_outcome(declared: Declared, out: Path) -> dict[str, Any]:
     """The outcome of an earlier run, whose parts, those without data too, stay until they are run again."""
     path = out / OUTCOME
-    parts = read_json(path)["parts"] if path.is_file() else {}
+    parts = read_outcome(path)["parts"] if path.is_file() else {}
     known = {part.name for part in declared.parts}
     kept = {name: one for name, one in parts.items() if name in known}
     return {"study": declared.name, "title": declared.title, "accord": __version__, "parts": kept}

@@ -127,5 +127,5 @@ def what_marks_mean(labels: Iterable[str]) -> list[str]:
 
 
 def write_csv(path: Path, rows: list[list[str]]) -> None:
-    with whole_file(path) as draft, draft.open("w", encoding="utf-8", newline="") as file:
+    with whole_file(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)

@@ -13,6 +13,8 @@ from accord.estimators.base import Estimator
 from accord.estimators.settings import searched_space, takes
 from accord.methods import METHODS, Space, method_of
 
+FILE = "file"
+"""What a protocol calls the file or folder of the data: where these lie makes no other cells."""
 ORACLE = "oracle"
 """Normal training on the truly clean rows: a reference that uses knowledge no method has."""
 
@@ -151,7 +153,7 @@ class Task(ABC):
 
     @abstractmethod
     def inputs(self) -> list[Any]:
-        """Files and tables whose change makes a cell stale."""
+        """Tables and arrays whose change makes a cell stale, as they were read; wherever they came from."""
 
     @abstractmethod
     def identity_words(self, measurements: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as parquet
 from accord.data.datasets.benchmarks import Benchmark
 from accord.data.reading import read_table
 from accord.errors import DataError, SettingError
+from accord.estimators.log_split import whole_k
 from accord.estimators.recommender import Recommender
 from accord.files import whole_file
 from accord.tasks.base import ORACLE, Cell, CellData, Task
@@ -71,7 +72,7 @@ class ClickTask(Task):
     @cached_property
     def tables(self) -> dict[str, Any]:
         """Every file, read once; tables held in memory as they are."""
-        truths = [read_table(truth)[0] for truth in self.truths]
+        truths = self._truths
         noise = [table for table in truths if "is_noise" in table.column_names]
         pairs = [table for table in truths if "is_noise" not in table.column_names]
         return {
@@ -81,7 +82,13 @@ class ClickTask(Task):
             "noise": noise[-1] if noise else None,
         }
 
+    @cached_property
+    def _truths(self) -> list[Any]:
+        return [read_table(truth)[0] for truth in self.truths]
+
     def check(self, methods: Sequence[str]) -> None:
+        for k in self.ks:
+            whole_k(k)
         if not 0 <= self.inject <= 10:
             raise SettingError(f"A share of {self.inject:g} false clicks makes no sense; give for example 0.2.")
         noise = self.tables["noise"]
@@ -144,7 +151,8 @@ class ClickTask(Task):
         return f"ndcg@{max(self.ks)}"
 
     def inputs(self) -> list[Any]:
-        return [self.log, self.valid, *self.truths, self.known, self.clean_log, self.ratings]
+        read = self.tables
+        return [read["log"], read["valid"], *self._truths, self.known, self.clean_log, self.ratings]
 
     def identity_words(self, measurements: Sequence[str]) -> list[str]:
         return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(measurements))]

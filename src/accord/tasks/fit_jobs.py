@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.errors import SettingError
+from accord.methods.two_stage import cost_of_many_classes
 
 TRUTH = "truth.parquet"
 
@@ -30,6 +31,9 @@ class FitJob:
     also: Callable[[Path], None] = lambda draft: None
     """Writes further files into the run folder."""
     remarks: list[str] = field(default_factory=list)
+    """What is said when it is done."""
+    beforehand: list[str] = field(default_factory=list)
+    """What is said before it begins."""
 
     def fit(self, callback: Any, checkpoint: Any) -> Any:
         self.estimator.fit(**self.source, callback=callback, checkpoint=checkpoint)
@@ -90,6 +94,7 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
     source = {"X": X, "y": labels, "clean": trusted, "names": examples.names}
     notes = examples.notes | {"noise": None if noisy is None else noisy.notes(), "examples": len(labels)}
     job = FitJob(Classifier(**values), source, "taking the examples in", notes, write_truth)
+    job.beforehand += cost_of_many_classes(settings, len(classes))
     if rows is not None and trusted is not None:
         words = f"examples were kept apart as clean; {TRUTH} says in 'row' which ones the others are"
         job.remarks.append(f"{len(trusted[1])} {words}")

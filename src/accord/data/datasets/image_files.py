@@ -11,8 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from accord.data.image_heads import open_image
 from accord.errors import DataError
-from accord.extras import needed
+from accord.memory import refuse_too_large
+from accord.plain import open_plain, read_plain, size_of
 
 LARGEST = 1 << 28
 """Bytes that an IDX file may hold; the largest of the benchmark sets has 47 million."""
@@ -21,8 +23,8 @@ LARGEST = 1 << 28
 def read_idx(path: Path) -> np.ndarray:
     """An IDX file of bytes (LeCun's format), plain or gzipped; never more is read than its header announces."""
     try:
-        opener = gzip.open if path.suffix == ".gz" else open
-        with opener(path, "rb") as file:
+        packed = path.suffix == ".gz"
+        with open_plain(path) as raw, gzip.GzipFile(fileobj=raw) if packed else raw as file:
             zero, kind, dims = struct.unpack(">HBB", file.read(4))
             if zero != 0 or kind != 8 or not 1 <= dims <= 4:
                 raise ValueError("its first bytes are not those of an IDX file of bytes")
@@ -30,10 +32,13 @@ def read_idx(path: Path) -> np.ndarray:
             size = math.prod(shape)
             if size > LARGEST:
                 raise ValueError(f"its header announces {size} bytes, more than any benchmark set holds")
+            refuse_too_large(4 * size, f"'{path}'", "free some memory")
             content = file.read(size + 1)
         if len(content) != size:
             raise ValueError(f"its header announces {size} bytes, and it does not hold as many")
         return np.frombuffer(content, np.uint8).reshape(shape)
+    except DataError:
+        raise
     except (OSError, EOFError, ValueError, struct.error, zlib.error) as error:
         raise DataError(f"'{path}' cannot be read as IDX images or labels: {error}.") from error
 
@@ -47,7 +52,10 @@ def read_cifar_binary(paths: list[Path]) -> tuple[np.ndarray, np.ndarray]:
 
 def _cifar_records(path: Path) -> np.ndarray:
     try:
+        refuse_too_large(4 * size_of(path), f"'{path}'", "free some memory")
         return np.fromfile(path, np.uint8).reshape(-1, 3073)
+    except DataError:
+        raise
     except (OSError, ValueError) as error:
         raise DataError(f"'{path}' is not one of CIFAR-10's binary files: {error}.") from error
 
@@ -62,19 +70,22 @@ def read_png_sheets(paths: list[Path], size: int, labels: Path) -> tuple[np.ndar
 
 
 def _sheet(path: Path, size: int) -> np.ndarray:
-    Image = needed("PIL.Image", "Reading images")
     try:
-        with Image.open(path, formats=("PNG",)) as image:
+        with open_image(path, formats=("PNG",)) as image:
             return np.asarray(image.convert("RGB")).reshape(-1, size, size, 3)
+    except DataError:
+        raise
     except Exception as error:  # a damaged image can make a decoder raise anything
         raise DataError(f"'{path}' is not a sheet of images of {size}×{size} pixels: {error}.") from error
 
 
 def _label_list(path: Path) -> np.ndarray:
     try:
-        numbers = json.loads(path.read_text(encoding="utf-8"))
+        numbers = json.loads(read_plain(path, kind="json"))
         if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
             raise ValueError("it is no list of whole numbers")
         return np.array(numbers, np.int64)
+    except DataError:
+        raise
     except (OSError, ValueError, OverflowError, RecursionError) as error:
         raise DataError(f"'{path}' does not hold the labels of the images: {error}.") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from accord.errors import AccordError, DataError, InterruptedRunError
 from accord.estimators.base import CUSTOM, Cache, Estimator
 from accord.estimators.fitting import fit_together
-from accord.training import Callback, CheckpointPath, Checkpoints, Progress
+from accord.training import Callback, CheckpointPath, Checkpoints, Progress, clear_checkpoints
 from accord.training.checkpoints import Checkpoint, State, checkpoint_of
 
 FOLDER = ".members"
@@ -72,7 +71,7 @@ def shelf_of(checkpoint: Path) -> Path:
 
 def clear_shelf(checkpoint: Path) -> None:
     """Remove what was kept: the council is ready."""
-    shutil.rmtree(shelf_of(checkpoint), ignore_errors=True)
+    clear_checkpoints(shelf_of(checkpoint))
 
 
 @dataclass
