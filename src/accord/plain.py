@@ -25,6 +25,9 @@ BLOCK, LOOK = 1 << 20, 1 << 26
 GROWTH = {"text": 6, "json": 50, "lines": 40}
 """Bytes of memory that a byte of a file may become: as text, as values of JSON, as a list of lines."""
 
+AGAIN = "fit the run again, or remove the checkpoint"
+"""What to do about tensors that are damaged."""
+
 
 def size_of(path: Path, *, inside: bool = False) -> int:
     """The bytes of a plain file; anything else is refused, and nothing is opened.
@@ -95,14 +98,14 @@ def tensor_shapes(path: Path, *, inside: bool = True) -> dict[str, Any]:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > size - 8:
-            raise DataError(f"'{path}' is no file of tensors, or cut off.")
+            raise DataError(f"'{path}' is damaged: no file of tensors, or cut off; {AGAIN}.")
         refuse_too_large(GROWTH["json"] * length + 2 * size, f"'{path}'", "give a smaller file")
         try:
             header = json.loads(file.read(length))
         except (ValueError, RecursionError) as error:
-            raise DataError(f"'{path}' has a header that cannot be read: {error}.") from error
+            raise DataError(f"'{path}' is damaged: its header cannot be read ({error}); {AGAIN}.") from error
     if not isinstance(header, dict):
-        raise DataError(f"'{path}' has a header without names.")
+        raise DataError(f"'{path}' is damaged: its header has no names; {AGAIN}.")
     return header
 
 

@@ -449,7 +449,8 @@ def test_a_server_that_stays_away_is_one_sentence_and_the_search_goes_on_later(
 
 
 def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_path: Path) -> None:
-    pair = [start(log, tmp_path / f"p{k}", "--storage", server) for k in range(2)]
+    long = ("--epochs", "100", "--set", "patience=0")  # so that the other, too, begins before all is done
+    pair = [start(log, tmp_path / f"p{k}", "--storage", server, *long) for k in range(2)]
     for process in pair:
         assert process.wait(180) == 0
     trials = finished(tmp_path, server)

@@ -434,7 +434,11 @@ class Untrained(Study):
 
     def run(self, jobs: Any, callbacks: Any, keep: Any, checkpoints: Any = None) -> None:
         for job in jobs:
-            keep(job, {"metrics": {"ndcg@20": 0.5}, "seconds": 1.0, "uses_knowledge": False, "selection": "none"})
+            keep(
+                job,
+                {"metrics": {"ndcg@20": 0.5}, "seconds": 1.0, "uses_knowledge": False, "selection": "none"}
+                | {"settings": {}},
+            )
 
     def groups(self, jobs: Any) -> list[list[Job]]:
         return [[job] for job in jobs]

@@ -71,13 +71,18 @@ def check_audit(top: int, *paths: Path | None) -> None:
             )
 
 
-def refuse_own(*paths: Path | None, sources: Sequence[Path | None] = ()) -> None:
-    """What is written must not take the place of what was judged, nor of another file that is written."""
+def refuse_own(*paths: Path | None, sources: Sequence[str | Path | None] = (), run: Path | None = None) -> None:
+    """What is written must not take the place of what was read, of the run, or of another that is written."""
     places = [os.path.realpath(path) for path in paths if path is not None]
     own = {os.path.realpath(path) for path in sources if path is not None}
     twice = [path for path in places if path in own or places.count(path) > 1]
     if twice:
         raise SettingError(f"'{twice[0]}' is the log, or cannot hold both tables; write to another file.")
+    inside = [path for path in places if run is not None and Path(path).is_relative_to(os.path.realpath(run))]
+    if inside:
+        raise SettingError(
+            f"'{inside[0]}' lies in the folder of the run, which it would damage; write to another place."
+        )
 
 
 def write_log(

@@ -53,7 +53,7 @@ def settings_of(words: list[str] | None) -> dict[str, object]:
 
 
 KEYWORD = re.compile(
-    r"(?<![\w.'])(?<!\.\.\., )(?P<name>[a-z_]+)="
+    r"(?<![\w.'/?&])(?<!\.\.\., )(?P<name>[a-z_]+)="
     r"(?:\{'(?P<key>[^']*)': \((?P<values>[^)]*)\)\}|\[(?P<several>[^\]]*)\]"
     r"|'(?P<text>[^']*)'|(?P<plain>[\w./-]*\w)|)"
 )
