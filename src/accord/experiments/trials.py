@@ -46,12 +46,27 @@ INDEX, PROCESS, REASON = "place", "process", "reason"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _is_away(error: BaseException | None) -> bool:
+    """Whether a server could not be reached, or a connection broke: in the error, or in what led to it."""
+    from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, PendingRollbackError
+
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, OperationalError | InterfaceError | PendingRollbackError):
+            return True
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def _of_storage(method: F) -> F:
     """A method that asks the database: a server that is away is waited for, and what it raises is one sentence."""
 
     @wraps(method)
     def asked(self: Trials, *words: Any, **named: Any) -> Any:
-        from sqlalchemy.exc import OperationalError, SQLAlchemyError
+        from sqlalchemy.exc import SQLAlchemyError
 
         waits = iter(() if self.address.startswith("sqlite") else AWAY)
         while True:
@@ -60,8 +75,7 @@ def _of_storage(method: F) -> F:
             except AccordError:
                 raise
             except (SQLAlchemyError, self.optuna.exceptions.OptunaError, *DAMAGE) as error:
-                causes = (error, error.__cause__, error.__context__)
-                seconds = next(waits, None) if any(isinstance(one, OperationalError) for one in causes) else None
+                seconds = next(waits, None) if _is_away(error) else None
                 if seconds is None:
                     raise self._unusable(error) from error
             time.sleep(seconds)
