@@ -285,13 +285,13 @@ def test_a_parquet_file_does_not_say_of_itself_that_it_was_text(tmp_path: Path) 
 def test_a_truth_of_other_ids_is_refused_wherever_it_is_matched() -> None:
     clicks = load_clicks({"user": [f"u{k}" for k in range(300)], "item": [f"i{k}" for k in range(300)]})
 
-    def match(known: int, *, strangers: bool = False) -> Any:
+    def match(known: int, *, allow_unknown: bool = False) -> Any:
         rows = [f"u{k}" if k < known else f"U-{k}" for k in range(300)]
         return match_pairs(
             {"user": rows, "item": [f"i{k}" for k in range(300)]},
             clicks.user_ids,
             clicks.item_ids,
-            strangers=strangers,
+            allow_unknown=allow_unknown,
         )
 
     assert match(3).known.sum() == 3
@@ -300,7 +300,7 @@ def test_a_truth_of_other_ids_is_refused_wherever_it_is_matched() -> None:
             DataError, match=f"{known} of 300 rows of the table have user ids .* such as 'u0' .* 'U-"
         ):
             match(known)
-        assert match(known, strangers=True).known.sum() == known
+        assert match(known, allow_unknown=True).known.sum() == known
 
 
 @pytest.mark.parametrize(

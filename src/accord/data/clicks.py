@@ -299,24 +299,24 @@ def match_pairs(
     *,
     user: str | None = None,
     item: str | None = None,
-    strangers: bool = False,
+    allow_unknown: bool = False,
 ) -> MatchedPairs:
     """Find the pairs of a file or table among known ids; its columns may be called as those of a log were.
 
-    A table almost none of whose users, or items, are known is refused, unless it may be of ``strangers``.
+    A table almost none of whose users, or items, are known is refused, unless ``allow_unknown`` says that it may.
     """
     table, where = read_table(source)
     if table.num_rows == 0:
         raise DataError(f"{begun(where)} holds no rows.")
     columns = choose_columns(table.column_names, where, user=user, item=item, time="", like=like)
     users, items = user_ids.find(table[columns.user]), item_ids.find(table[columns.item])
-    if not strangers:
+    if not allow_unknown:
         for codes, ids, name in ((users, user_ids, columns.user), (items, item_ids, columns.item)):
-            _refuse_strangers(codes, ids, table[name], where)
+            _refuse_unknown(codes, ids, table[name], where)
     return MatchedPairs(users, items, table, columns)
 
 
-def _refuse_strangers(codes: np.ndarray, ids: Ids, column: pa.ChunkedArray, where: str) -> None:
+def _refuse_unknown(codes: np.ndarray, ids: Ids, column: pa.ChunkedArray, where: str) -> None:
     known = int((codes >= 0).sum())
     if known < FEWEST * len(codes) or not known:
         theirs, ours = column[int((codes < 0).argmax())].as_py(), ids.values[0].as_py()

@@ -128,7 +128,7 @@ def with_seen(clicks: Clicks, part: np.ndarray, seen: Any) -> tuple[Clicks, np.n
 
 def _joined(clicks: Clicks, part: np.ndarray, source: Any, code: int) -> tuple[Clicks, np.ndarray, int, int]:
     """Clicks and parts with the new pairs of a table, how many were new, and how many were given."""
-    pairs = match_pairs(source, clicks.user_ids, clicks.item_ids, clicks.columns, strangers=code == SEEN)
+    pairs = match_pairs(source, clicks.user_ids, clicks.item_ids, clicks.columns, allow_unknown=code == SEEN)
     users, items = pairs.users[pairs.known], pairs.items[pairs.known]
     keys = np.setdiff1d(pair_keys(users, items, len(clicks.item_ids)), clicks.keys)
     if not len(keys):

@@ -76,7 +76,7 @@ def _false_clicks(clicks: Clicks, train: Clicks, spared: Sequence[Any], count: i
     """Distinct pairs that are neither in the log nor in other tables; users as active as they are."""
     n_items = len(clicks.item_ids)
     ids = clicks.user_ids, clicks.item_ids, clicks.columns
-    held = [match_pairs(table, *ids, strangers=True) for table in spared]
+    held = [match_pairs(table, *ids, allow_unknown=True) for table in spared]
     keys = [pair_keys(pairs.users, pairs.items, n_items)[pairs.known] for pairs in held]
     taken = np.unique(np.concatenate([clicks.keys, *keys]))
     drawn_for = Interactions.from_pairs(train.users, train.items, len(clicks.user_ids), n_items)

@@ -70,7 +70,7 @@ def download(address: str, checksum: str | None, folder: Path, draft: Path, tick
 
 
 def part_name(address: str) -> str:
-    """What came of a file so far; others of the same name, from elsewhere, are not gone on with."""
+    """What came of a file so far; others of the same name, from elsewhere, are not resumed."""
     return f".{hashlib.sha256(address.encode()).hexdigest()[:16]}.part"
 
 
