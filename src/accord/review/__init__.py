@@ -1,0 +1,1 @@
+"""People look at labels and decide; what they decide is kept, counted, applied and learnt from."""
