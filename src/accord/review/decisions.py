@@ -177,7 +177,9 @@ class Journal:
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(file, self._end)
-            raise DataError(f"'{self.path}' cannot be written: {error.strerror or error}; nothing was kept.") from error
+            raise DataError(
+                f"'{self.path}' cannot be written: {error.strerror or error}; nothing was kept."
+            ) from error
         finally:
             os.close(file)
         self._end += len(line.encode())

@@ -1,0 +1,239 @@
+"""How far a list of flagged labels can be trusted, from a few decisions: estimates with intervals.
+
+What people pick says nothing of what they did not pick. So estimates rest on random checks: each part of the labels
+has a random order, and the decisions on its beginning, however they came about, are a random sample. Labels that were
+decided worst first, without a gap, are counted as they are, and the sample is then one of the rest. A share p of
+wrong ones has the posterior Beta(½ + wrong, ½ + right) (Jeffreys); what is not decided yet is drawn from it.
+
+People err. If some labels were asked again, or of two people, their disagreement d = 2e(1 − e) gives the chance e
+that one answer is a slip, and the share of truly wrong ones is (p − e) / (1 − 2e) (Rogan & Gladen, 1978). Errors that
+a person makes twice in the same way are not seen in this. Without such answers only what people would decide is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from accord.review.decisions import Decision
+from accord.review.design import Design, Part
+
+LEVEL = 0.90
+DRAWS = 4000
+AT_END = 1 - LEVEL + 0.01
+"""Draws that are put at 0 or 1 where a sample is all right or all wrong."""
+FEWEST_AGAIN = 10
+"""Answers asked again from which the reviewer's own error is told."""
+FEWEST = 5
+"""Random checks from which a share is told."""
+WORTH = 0.1
+"""Looking goes on while at least this share of the next labels is wrong."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """An estimate and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @staticmethod
+    def of(draws: np.ndarray) -> Value:
+        low, middle, high = np.quantile(draws, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2])
+        return Value(float(middle), float(low), float(high))
+
+    @property
+    def half_width(self) -> float:
+        return (self.high - self.low) / 2
+
+    def to_show(self) -> dict[str, float]:
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """How many labels of a run are wrong."""
+
+    precision: Value | None
+    """The share of the flagged that are wrong."""
+    flagged: Value | None
+    """The same as a number."""
+    below: Value | None
+    """Wrong ones that are not flagged."""
+    every: Value | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the decisions so far say of all labels."""
+
+    decided: int
+    checks: int
+    """Random checks among the flagged."""
+    would: Wrong
+    """What these people would decide."""
+    truly: Wrong | None
+    """Corrected for their slips, where those are known."""
+    error: Value | None
+    """The chance that one answer is a slip."""
+    asked_again: int
+    stop: int | None
+    """How many labels to look at, worst first, until fewer than one in ten of the next are wrong."""
+    left: float | None
+    """Wrong ones beyond it, about."""
+
+    def to_show(self) -> dict[str, Any]:
+        """As plain values, with the words that go with them."""
+        which = self.would if self.truly is None else self.truly
+        shown: dict[str, Any] = {
+            name: None if value is None else value.to_show() for name, value in vars(which).items()
+        }
+        words = "what you would decide" if self.truly is None else "truly wrong, corrected for slips"
+        return shown | {
+            "words": words,
+            "level": LEVEL,
+            "decided": self.decided,
+            "checks": self.checks,
+            "error": None if self.error is None else self.error.to_show(),
+            "asked_again": self.asked_again,
+            "stop": self.stop,
+            "left": self.left,
+        }
+
+
+def estimate(design: Design, decisions: Sequence[Decision]) -> Estimate:
+    """From everything that was decided, by one person or several."""
+    answers, again, differ = answers_of(design, decisions)
+    rng = np.random.default_rng(int(design.identity[:16], 16) + 1)
+    counts = {part.name: _draws(part, answers, rng) for part in design.parts}
+    sizes = {part.name: len(part.items) for part in design.parts}
+    error, truly = None, None
+    if again >= FEWEST_AGAIN:
+        d = rng.beta(0.5 + differ, 0.5 + again - differ, DRAWS)
+        e = (1 - np.sqrt(1 - 2 * np.minimum(d, 0.48))) / 2
+        error = Value.of(e)
+        truly = _wrong({name: _corrected(draws, sizes[name], e, rng) for name, draws in counts.items()}, sizes)
+    stop, left = _stop(design, answers)
+    checks = len(_sample(design.part("flagged"), answers)[1])
+    return Estimate(len(answers), checks, _wrong(counts, sizes), truly, error, again, stop, left)
+
+
+def answers_of(design: Design, decisions: Iterable[Decision]) -> tuple[dict[int, bool | None], int, int]:
+    """Whether each label is wrong, by the last word on it; and how many were asked again, how many answers differed."""
+    first: dict[tuple[str, int], bool | None] = {}
+    again, differ = 0, 0
+    for one in decisions:
+        says, key = design.says_wrong(one), (one.reviewer, one.item)
+        if one.why == "again" and key in first:
+            if says is not None and first[key] is not None:
+                again, differ = again + 1, differ + (says != first[key])
+        else:
+            first[key] = says
+    by_item: dict[int, list[bool | None]] = {}
+    for (_, item), says in first.items():
+        by_item.setdefault(item, []).append(says)
+    answers: dict[int, bool | None] = {}
+    for item, own in by_item.items():
+        known = [says for says in own if says is not None]
+        again, differ = again + max(0, len(known) - 1), differ + sum(says != known[0] for says in known[1:])
+        wrong = sum(known)
+        answers[item] = None if not known else known[0] if 2 * wrong == len(known) else 2 * wrong > len(known)
+    return answers, again, differ
+
+
+def _sample(part: Part, answers: dict[int, bool | None]) -> tuple[list[bool], list[bool], int]:
+    """What is counted worst first, a random sample of the rest, and how many the rest are."""
+    decided = np.fromiter((int(item) in answers for item in part.items), bool, len(part.items))
+    begun = len(decided) if decided.all() else int((~decided).argmax())
+    counted = {int(item) for item in part.items[:begun]}
+    sample = list[bool]()
+    for item in map(int, part.drawn):
+        if item in counted:
+            continue
+        if item not in answers:
+            break
+        says = answers[item]
+        sample += [] if says is None else [says]
+    known = [says for item in counted if (says := answers[item]) is not None]
+    return known, sample, len(part.items) - len(known)
+
+
+def _draws(part: Part, answers: dict[int, bool | None], rng: np.random.Generator) -> np.ndarray | None:
+    """Draws of the number of wrong labels of a part; nothing where too few are decided at random."""
+    known, sample, rest = _sample(part, answers)
+    if not len(part.items):
+        return np.zeros(DRAWS)
+    if rest > len(sample) and len(sample) < FEWEST:
+        return None
+    wrong, left = sum(sample), rest - len(sample)
+    shares = rng.beta(0.5 + wrong, 0.5 + len(sample) - wrong, DRAWS)
+    if wrong in (0, len(sample)):  # then the interval reaches to the end (Brown, Cai & DasGupta, 2001)
+        shares[: round(AT_END * DRAWS)] = float(wrong > 0)
+    return sum(known) + wrong + (rng.binomial(left, shares) if left else np.zeros(DRAWS))
+
+
+def _corrected(
+    draws: np.ndarray | None, size: int, error: np.ndarray, rng: np.random.Generator
+) -> np.ndarray | None:
+    """The number of truly wrong labels, from the number that would be called wrong."""
+    if draws is None or not size:
+        return draws
+    slips = rng.normal(size=DRAWS) * np.sqrt(size * error * (1 - error))
+    return np.clip((draws + slips - size * error) / (1 - 2 * error), 0, size)
+
+
+def _wrong(counts: dict[str, np.ndarray | None], sizes: dict[str, int]) -> Wrong:
+    flagged, rest = counts["flagged"], [counts[name] for name in counts if name != "flagged"]
+    known = [draws for draws in rest if draws is not None]
+    below = np.sum(known, axis=0) if len(known) == len(rest) else None
+    every = None if below is None or flagged is None else flagged + below
+    precision = None if flagged is None or not sizes["flagged"] else Value.of(flagged / sizes["flagged"])
+    numbers = (None if draws is None else Value.of(draws) for draws in (flagged, below, every))
+    return Wrong(precision, *numbers)
+
+
+# -- where to stop, and where to flag --------------------------------------------------------------------
+
+
+def wrong_by_rank(design: Design, answers: dict[int, bool | None]) -> np.ndarray | None:
+    """The chance that each label is wrong, in the order of looking at them; nothing where too little is known.
+
+    A logistic curve over the logarithm of the rank, fitted to what was drawn at random and what was looked at worst first, each
+    with the weight of the labels for which it stands.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    ranks, wrong, weights = list[int](), list[bool](), list[float]()
+    rank_of = np.empty(len(design.quality), np.int64)
+    rank_of[design.asked] = np.arange(len(design.asked))
+    for part in design.parts:
+        known, sample, rest = _sample(part, answers)
+        decided = [int(item) for item in part.items if answers.get(int(item)) is not None][: len(known)]
+        drawn = [int(item) for item in part.drawn if int(item) in answers and int(item) not in set(decided)]
+        drawn = [item for item in drawn if answers[item] is not None][: len(sample)]
+        for items, weight in ((decided, 1.0), (drawn, max(1, rest) / max(1, len(sample)))):
+            ranks += [int(rank_of[item]) for item in items]
+            wrong += [bool(answers[item]) for item in items]
+            weights += [weight] * len(items)
+    if len(wrong) < 2 * FEWEST or len(set(wrong)) < 2:
+        return None
+    weights = np.array(weights) * (len(weights) / np.sum(weights))
+    curve = LogisticRegression(C=10.0).fit(_steps(np.array(ranks)), np.array(wrong), sample_weight=weights)
+    at = curve.predict_proba(_steps(np.arange(len(design.asked))))[:, 1]
+    return np.minimum.accumulate(at)
+
+
+def _steps(ranks: np.ndarray) -> np.ndarray:
+    return np.log1p(ranks)[:, None]
+
+
+def _stop(design: Design, answers: dict[int, bool | None]) -> tuple[int | None, float | None]:
+    chances = wrong_by_rank(design, answers)
+    if chances is None:
+        return None, None
+    stop = int((chances >= WORTH).sum())
+    return stop, float(chances[stop:].sum())
