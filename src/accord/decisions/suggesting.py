@@ -1,4 +1,4 @@
-"""What to look at next: random checks until the list's precision is known, then the worst, some checks, some again."""
+"""What to look at next: random checks until the precision is known, then the worst, some checks, some again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accord.review.decisions import Decision
-from accord.review.design import Design
-from accord.review.estimates import estimate
+from accord.decisions.journal import Decision
+from accord.decisions.design import Design
+from accord.decisions.estimates import estimate
 
 WIDTH = 0.05
 """The precision of the flagged is known when it is within so much."""

@@ -93,7 +93,8 @@ class Journal:
             if not ours:
                 owner = owner_of(path.with_suffix(LOCK)) or "another process"
                 raise DataError(
-                    f"Reviewer '{reviewer}' is at work on '{run}' already ({owner}); end that, or take another name."
+                    f"Reviewer '{reviewer}' is at work on '{run}' already ({owner}); end that, or take another "
+                    "name."
                 )
             journal = Journal(path, reviewer, identity, size)
             journal._start()
@@ -246,16 +247,6 @@ def journals(run: Path, identity: str, size: int | None = None) -> dict[str, lis
     return found
 
 
-def others(run: Path, reviewer: str, identity: str, size: int | None = None) -> dict[str, dict[int, Decision]]:
-    """The last word of each other reviewer on each item."""
-    return {name: last_words(own) for name, own in journals(run, identity, size).items() if name != reviewer}
-
-
-def last_words(decisions: Sequence[Decision]) -> dict[int, Decision]:
-    """One reviewer's last word on each item."""
-    return {one.item: one for one in decisions}
-
-
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
@@ -263,8 +254,8 @@ def now() -> str:
 def _path(run: Path, reviewer: str) -> Path:
     if not REVIEWER.fullmatch(reviewer):
         raise SettingError(
-            f"A reviewer's name has letters, digits, '.', '_', '@' and '-', at most 64, and begins with a letter or "
-            f"digit; '{reviewer[:80]}' does not."
+            "A reviewer's name has letters, digits, '.', '_', '@' and '-', at most 64, and begins with a letter or "
+            f"a digit; '{reviewer[:80]}' does not."
         )
     return run / FOLDER / f"{reviewer}{ENDING}"
 

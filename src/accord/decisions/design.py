@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from accord.review.decisions import Decision
+from accord.decisions.journal import Decision
 
 NEAREST = 50
 """Labels that are not flagged but next to it: at least so many, and as many as are flagged."""

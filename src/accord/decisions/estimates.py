@@ -1,13 +1,14 @@
 """How far a list of flagged labels can be trusted, from a few decisions: estimates with intervals.
 
 What people pick says nothing of what they did not pick. So estimates rest on random checks: each part of the labels
-has a random order, and the decisions on its beginning, however they came about, are a random sample. Labels that were
-decided worst first, without a gap, are counted as they are, and the sample is then one of the rest. A share p of
-wrong ones has the posterior Beta(½ + wrong, ½ + right) (Jeffreys); what is not decided yet is drawn from it.
+has a random order, and the decisions on its beginning, however they came about, are a random sample. Labels that
+were decided worst first, without a gap, are counted as they are, and the sample is then one of the rest. A share p
+of wrong ones has the posterior Beta(½ + wrong, ½ + right) (Jeffreys); what is not decided yet is drawn from it.
 
 People err. If some labels were asked again, or of two people, their disagreement d = 2e(1 − e) gives the chance e
-that one answer is a slip, and the share of truly wrong ones is (p − e) / (1 − 2e) (Rogan & Gladen, 1978). Errors that
-a person makes twice in the same way are not seen in this. Without such answers only what people would decide is known.
+that one answer is a slip, and the share of truly wrong ones is (p − e) / (1 − 2e) (Rogan & Gladen, 1978). Errors
+that a person makes twice in the same way are not seen in this. Without such answers only what people would decide
+is known.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from accord.review.decisions import Decision
-from accord.review.design import Design, Part
+from accord.decisions.journal import Decision
+from accord.decisions.design import Design, Part
 
 LEVEL = 0.90
 DRAWS = 4000
@@ -123,7 +124,7 @@ def estimate(design: Design, decisions: Sequence[Decision]) -> Estimate:
 
 
 def answers_of(design: Design, decisions: Iterable[Decision]) -> tuple[dict[int, bool | None], int, int]:
-    """Whether each label is wrong, by the last word on it; and how many were asked again, how many answers differed."""
+    """Whether each label is wrong by the last word on it; and of how many two answers are known, how many differ."""
     first: dict[tuple[str, int], bool | None] = {}
     again, differ = 0, 0
     for one in decisions:
@@ -202,8 +203,8 @@ def _wrong(counts: dict[str, np.ndarray | None], sizes: dict[str, int]) -> Wrong
 def wrong_by_rank(design: Design, answers: dict[int, bool | None]) -> np.ndarray | None:
     """The chance that each label is wrong, in the order of looking at them; nothing where too little is known.
 
-    A logistic curve over the logarithm of the rank, fitted to what was drawn at random and what was looked at worst first, each
-    with the weight of the labels for which it stands.
+    A logistic curve over the logarithm of the rank, fitted to what was drawn at random and what was looked at worst
+    first, each with the weight of the labels for which it stands.
     """
     from sklearn.linear_model import LogisticRegression
 

@@ -1,0 +1,195 @@
+"""Decisions as a table that can be kept, sent and joined: a row for each word of a person on a label.
+
+The columns tell which label is meant without the run: the ids of a click, or the row and the given label of an
+example. They are also enough to estimate anew what all decisions say: the part of the labels to which it belongs, how
+many they are, its place among them worst first (`rank`), and its place in their random order (`draw`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from accord.decisions.design import Design
+from accord.decisions.journal import ACTIONS, REVIEWER, WHY, Decision
+from accord.decisions.resolving import verdicts
+from accord.errors import DataError, SettingError, nearest
+
+PLACES = ("label_quality", "part", "part_size", "rank", "draw")
+KEYS = {"labels": ("index",), "clicks": ("user", "item")}
+NOWHERE = -1
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The labels of a run, as decisions speak of them."""
+
+    task: str
+    design: Design
+    columns: dict[str, pa.Array]
+    """What names each label, by position."""
+    classes: np.ndarray | None
+    find: Callable[[pa.Table], np.ndarray]
+    """The positions of the labels that a table names, −1 where there is none."""
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """A click is right or not; it has no other class."""
+        return ACTIONS if self.classes is not None else tuple(one for one in ACTIONS if one != "fix")
+
+    def class_number(self, label: Any) -> int:
+        """The number of a class, by its name in any form."""
+        names = [] if self.classes is None else [_word(value) for value in self.classes.tolist()]
+        if _word(label) not in names:
+            raise DataError(f"'{label}' is none of the run's classes: {nearest(str(label), names)}")
+        return names.index(_word(label))
+
+
+def to_table(subject: Subject, decisions: Iterable[Decision]) -> pa.Table:
+    """Every word, in order."""
+    own = list(decisions)
+    at = pa.array([one.item for one in own], pa.int64())
+    columns: dict[str, Any] = {name: values.take(at) for name, values in subject.columns.items()}
+    columns["decision"] = pa.array([one.action for one in own], pa.string())
+    if subject.classes is not None:
+        names = subject.classes.tolist()
+        kind = pa.array(names).type
+        columns["decided_label"] = pa.array([None if one.label is None else names[one.label] for one in own], kind)
+    for column, name in (("reviewer", "reviewer"), ("decided_at", "at"), ("why", "why")):
+        columns[column] = pa.array([getattr(one, name) for one in own], pa.string())
+    return pa.table(columns | _places(subject.design, [one.item for one in own]))
+
+
+def _places(design: Design, items: list[int]) -> dict[str, Any]:
+    part_of = np.full(len(design.quality), NOWHERE)
+    rank, draw = np.full((2, len(design.quality)), NOWHERE)
+    for number, part in enumerate(design.parts):
+        part_of[part.items], rank[part.items] = number, np.arange(len(part.items))
+        draw[part.drawn] = np.arange(len(part.drawn))
+    own = np.array(items, np.int64)
+    names = [design.parts[k].name if k != NOWHERE else None for k in part_of[own]]
+    sizes = [len(design.parts[k].items) if k != NOWHERE else None for k in part_of[own]]
+    return {
+        "label_quality": design.quality[own].astype(np.float64),
+        "part": pa.array(names, pa.string()),
+        "part_size": pa.array(sizes, pa.int64()),
+        "rank": pa.array(rank[own], pa.int64()),
+        "draw": pa.array(draw[own], pa.int64()),
+    }
+
+
+def from_table(table: pa.Table, subject: Subject, where: str = "the decisions") -> list[Decision]:
+    """The decisions of a table on the labels of a run."""
+    words = checked(table, where)
+    at = subject.find(words)
+    if (at < 0).any():
+        row = int((at < 0).argmax())
+        keys = ", ".join(str(words[name][row].as_py()) for name in KEYS[subject.task] if name in words.column_names)
+        raise DataError(
+            f"Row {row + 1} of {where} is on a label that is not in the data ({keys}), or that has another given "
+            "label there; give the decisions that were made on these data."
+        )
+    labels = _column(words, "decided_label")
+    found = []
+    for number, values in enumerate(zip(*(_column(words, n) for n in WORDS), labels, at.tolist(), strict=True)):
+        action, reviewer, moment, why, label, item = values
+        if action not in subject.actions:
+            raise DataError(f"Row {number + 1} of {where} says '{action}'; of clicks it is keep, drop or unsure.")
+        if (label is not None) != (action == "fix"):
+            raise DataError(
+                f"Row {number + 1} of {where} says '{action}' and has {'a' if label is not None else 'no'} "
+                "decided_label; a decision to fix has one, and no other."
+            )
+        code = None if label is None else subject.class_number(label)
+        found.append(Decision(item, action, code, reviewer or "reviewer", moment or "", why or "chosen", number))
+    return found
+
+
+WORDS = ("decision", "reviewer", "decided_at", "why")
+
+
+def checked(table: pa.Table, where: str = "the decisions") -> pa.Table:
+    """A table of decisions, whatever the run; refused where it is none."""
+    keys = [name for one in KEYS.values() for name in one]
+    named = any(set(one) <= set(table.column_names) for one in KEYS.values())
+    if "decision" not in table.column_names or not named:
+        raise DataError(
+            f"{where[:1].upper()}{where[1:]} have no column 'decision' with 'index', or with 'user' and 'item'; "
+            f"the columns are {', '.join(table.column_names[:12])}. Known keys are {', '.join(keys)}."
+        )
+    allowed = {"decision": ACTIONS, "why": (*WHY, None)}
+    for name, values in allowed.items():
+        for row, value in enumerate(_column(table, name)):
+            if value not in values:
+                raise DataError(
+                    f"Row {row + 1} of {where} has '{value}' in column '{name}'; it can be "
+                    f"{', '.join(one for one in values if one)}."
+                )
+    for row, value in enumerate(_column(table, "reviewer")):
+        if value is not None and not REVIEWER.fullmatch(value):
+            raise DataError(f"Row {row + 1} of {where} has a reviewer's name that is none: '{value[:80]}'.")
+    return table
+
+
+def _column(table: pa.Table, name: str) -> list[Any]:
+    if name not in table.column_names:
+        return [None] * table.num_rows
+    values = table[name].to_pylist()
+    return [None if value == "" else value for value in values]
+
+
+# -- joining ---------------------------------------------------------------------------------------------
+
+
+def merged(tables: Sequence[pa.Table], names: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    """All decisions of several tables, each word once, in the order of time; and those on which people differ."""
+    parts = [checked(table, f"the decisions of '{name}'") for table, name in zip(tables, names, strict=True)]
+    task = "labels" if "index" in parts[0].column_names else "clicks"
+    key = list(KEYS[task])
+    for part, name in zip(parts, names, strict=True):
+        if not set(key) <= set(part.column_names):
+            raise SettingError(f"'{name}' holds decisions of another kind than '{names[0]}': one has clicks.")
+    columns = list(dict.fromkeys(name for part in parts for name in part.column_names))
+    rows = [{name: row.get(name) for name in columns} for part in parts for row in part.to_pylist()]
+    once = {tuple((name, _word(row[name])) for name in (*key, *MEANT) if name in row): row for row in rows}
+    order = sorted(once.values(), key=lambda row: str(row.get("decided_at") or ""))
+    whole = pa.Table.from_pylist(order, schema=_schema(parts, columns)) if order else parts[0]
+    return whole, _differing(whole, key)
+
+
+MEANT = ("decision", "decided_label", "reviewer", "decided_at", "why")
+
+
+def _schema(parts: Sequence[pa.Table], columns: list[str]) -> pa.Schema:
+    """Of each column the type of the first part that has it; text where parts differ."""
+    fields = []
+    for name in columns:
+        kinds = [part.schema.field(name).type for part in parts if name in part.column_names]
+        fields.append(pa.field(name, kinds[0] if all(kind == kinds[0] for kind in kinds) else pa.string()))
+    return pa.schema(fields)
+
+
+def _differing(table: pa.Table, key: list[str]) -> pa.Table:
+    """The last words of people on labels on which they differ."""
+    rows = table.to_pylist()
+    place: dict[tuple[str, ...], int] = {}
+    classes: dict[str, int] = {}
+    words = []
+    for number, row in enumerate(rows):
+        item = place.setdefault(tuple(_word(row[name]) for name in key), len(place))
+        label = row.get("decided_label")
+        code = None if label in (None, "") else classes.setdefault(_word(label), len(classes))
+        words.append(Decision(item, row["decision"], code, row.get("reviewer") or "", "", "chosen", number))
+    differing = {item for item, verdict in verdicts(words).items() if not verdict.agreed}
+    last = {(one.item, one.reviewer): one.number for one in words if one.item in differing}
+    order = sorted(last.items())
+    return table.take(pa.array([number for _, number in order], pa.int64()))
+
+
+def _word(value: Any) -> str:
+    """A label or an id in words: 1, 1.0 and '1' are the same."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
