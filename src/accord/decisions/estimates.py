@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from accord.decisions.journal import Decision
 from accord.decisions.design import Design, Part
+from accord.decisions.journal import Decision
 
 LEVEL = 0.90
 DRAWS = 4000
@@ -124,7 +124,7 @@ def estimate(design: Design, decisions: Sequence[Decision]) -> Estimate:
 
 
 def answers_of(design: Design, decisions: Iterable[Decision]) -> tuple[dict[int, bool | None], int, int]:
-    """Whether each label is wrong by the last word on it; and of how many two answers are known, how many differ."""
+    """Whether each label is wrong by the last word on it; how many have two answers, and how many of these differ."""
     first: dict[tuple[str, int], bool | None] = {}
     again, differ = 0, 0
     for one in decisions:

@@ -230,7 +230,7 @@ def checked(
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
 
 
 def journals(run: Path, identity: str, size: int | None = None) -> dict[str, list[Decision]]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from accord.decisions.journal import Decision
 from accord.decisions.design import Design
 from accord.decisions.estimates import estimate
+from accord.decisions.journal import Decision
 
 WIDTH = 0.05
 """The precision of the flagged is known when it is within so much."""

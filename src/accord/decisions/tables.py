@@ -1,7 +1,7 @@
 """Decisions as a table that can be kept, sent and joined: a row for each word of a person on a label.
 
-The columns tell which label is meant without the run: the ids of a click, or the row and the given label of an
-example. They are also enough to estimate anew what all decisions say: the part of the labels to which it belongs, how
+The columns tell which label is meant without the run: the ids of a click, or the row and given label of an
+example. They are also enough to estimate anew what all decisions say: the part of the labels it belongs to, how
 many they are, its place among them worst first (`rank`), and its place in their random order (`draw`).
 """
 
