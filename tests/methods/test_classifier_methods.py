@@ -13,6 +13,7 @@ from accord.batches.labels import LabelData, LabelFeed, Scaling
 from accord.data.noise import NoisyLabels, add_noise
 from accord.errors import SettingError
 from accord.estimators import Classifier
+from accord.estimators.classifier_networks import networks_of
 from accord.estimators.settings import make_settings
 from accord.methods import Method, Setup, StepInfo, method_of
 from accord.methods.two_stage import cost_of_many_classes
@@ -187,7 +188,7 @@ def test_mw_net_leaves_its_network_uncompiled() -> None:
         clf = Classifier(method=method, compile=True, epochs=1)
         X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
         clf.fit(X, y, clean=None if fused else (X, y))
-        assert clf._networks().compiled == fused
+        assert networks_of(clf).compiled == fused
 
 
 def test_many_classes_are_said_to_cost_before_a_training_begins() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from accord import Classifier
 from accord.errors import AccordError, DataError
-from accord.estimators import classifier, fit_together, fitting
+from accord.estimators import classifier_stacks, fit_together, fitting
 from accord.estimators.base import Cache
 from accord.estimators.fitting import stack_key
 from accord.experiments.study import Study
@@ -140,7 +140,7 @@ def test_inputs_of_their_own_are_not_laid_end_to_end_without_room(
     X, y = examples()
     others = [X, X.copy(), X.copy()]
     with monkeypatch.context() as scant:
-        scant.setattr(classifier, "free_memory", lambda _: 4 * X.nbytes)
+        scant.setattr(classifier_stacks, "free_memory", lambda _: 4 * X.nbytes)
         apart = fit_together(classifiers(method="normal"), sources(others, [y] * 3))
     assert phases_seen == [("training", 1)] * 3
     for clf, one in zip(apart, classifiers(method="normal"), strict=True):

@@ -18,6 +18,7 @@ from accord.batches.labels import LabelData, LabelFeed, Scaling
 from accord.data.interactions import Interactions
 from accord.errors import AccordError, SettingError
 from accord.estimators import Classifier
+from accord.estimators.classifier_training import data_of
 from accord.estimators.settings import make_settings
 from accord.methods import Phase, Setup, method_of, methods_of
 from accord.models import recommender_factory
@@ -321,7 +322,9 @@ def test_half_precision_is_not_chosen_where_mps_gives_a_share_of_the_gpu(
     def precision(device: str, **settings: Any) -> torch.dtype:
         clf: Any = Classifier(**settings)
         clf.scaling_ = SimpleNamespace(to=lambda device: None)
-        return clf._data(SimpleNamespace(device=torch.device(device)), None, None).precision
+        values: Any = SimpleNamespace(device=torch.device(device))
+        none: Any = None
+        return data_of(clf, values, none, none).precision
 
     assert (precision("cuda") == torch.bfloat16) == half
     assert precision("cpu") == torch.float32

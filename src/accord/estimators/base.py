@@ -18,13 +18,18 @@ from accord.errors import AccordError, SettingError
 from accord.estimators.settings import SETTINGS_TITLE, make_settings, own_settings, parameters_of, signature_of
 from accord.estimators.trust import bars_of, doubt
 from accord.methods import METHODS, Method, Setup, chosen_method
-from accord.models import MODELS
+from accord.models import MODELS, model_of
 from accord.objectives import binary, multiclass
 from accord.training import EpochRecord, Run, computes_here
 
 OBJECTIVES: dict[str, Any] = {"clicks": binary, "labels": multiclass}
 CUSTOM = "custom"
 """The name of a user's own architecture in a run folder."""
+
+
+def class_of(model: str, task: str) -> Any:
+    """The class of a named model; nothing for a user's own model, or where it is not chosen yet."""
+    return None if model in (CUSTOM, "auto") else model_of(model, task)
 
 
 class Cache:
@@ -106,6 +111,8 @@ class Estimator:
     history_: list[EpochRecord]
     architectures_: dict[str, str]
     notes_: dict[str, Any]
+    votes_: dict[str, Any] | None
+    """What the members of a council say of each label."""
 
     _came_as: TableKind = "arrow"
     """The kind of table that it was fitted on."""
@@ -234,6 +241,13 @@ class Estimator:
         if "target" in self.networks_:
             return self.networks_["target"]
         return self._method().target(self.networks_)
+
+    def _keep(self, trained: Trained) -> None:
+        """Keep the networks that answer, and what is known of their training."""
+        self.history_, self.architectures_ = trained.history, trained.architectures
+        self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
+        self.votes_ = None
+        self.notes_ |= {} if trained.prior is None else {"prior": trained.prior.notes}
 
     @property
     def _networks_device(self) -> torch.device:

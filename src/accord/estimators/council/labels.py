@@ -21,6 +21,7 @@ from accord.batches.labels import LabelFeed, Scaling
 from accord.data.splits import stratified_folds
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
+from accord.estimators.classifier_training import standardises
 from accord.estimators.council.lesson import Lesson, strongly
 from accord.estimators.council.members import Asked, Member, Shelf
 from accord.estimators.council.plain import PLAIN, PlainMember, is_plain
@@ -135,7 +136,7 @@ class _Session:
             raise SettingError("Whole numbers, such as token ids, cannot be mixed; leave mixup out.")
         self.scaling = clf.scaling_
         """That of members that want their columns scaled."""
-        if not clf._standardises() and is_numeric(clf._inputs):
+        if not standardises(clf) and is_numeric(clf._inputs):
             self.scaling = Scaling.of(torch.from_numpy(clf._inputs[self.learnt]))
         self.kinds = self._kinds()
         self.folds = self._folds()

@@ -1,0 +1,123 @@
+"""What a trained classifier says: of every label that it was given, and of further examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from accord.batches.labels import BLOCK, LabelFeed
+from accord.errors import DataError
+from accord.estimators.base import Trained
+from accord.estimators.classifier_folder import THUMBNAILS
+from accord.estimators.classifier_inputs import as_fitted
+from accord.estimators.classifier_training import TRAIN, VALID, data_of
+from accord.estimators.examples import known_ids, on_device
+from accord.estimators.issues import worst_first
+from accord.estimators.label_issues import judge
+from accord.estimators.scikit_models import Said, ScikitModel
+from accord.models.stack import as_stack
+
+if TYPE_CHECKING:
+    from accord.estimators.classifier import Classifier
+
+
+def finish(clf: Classifier, trained: Trained, judges: bool) -> None:
+    """Keep what was learned and judge every given label."""
+    clf._keep(trained)
+    method = clf._method()
+    if trained.last and clf._eval_set is not None:
+        together = as_stack(method.target(trained.last).eval())
+        found = clf._eval_set.measure(together, [0], [clf._eval_set])
+        clf.history_[-1]["eval_set_together"] = {name: float(value) for name, value in found.items()}
+    clf.n_iter_, clf.device_ = len(clf.history_), str(clf._device)
+    if trained.council is not None:
+        _hear(clf, trained.council)
+    elif judges:
+        target: Any = clf.networks_.get("target")
+        said = [Said(target.told(), clf.labels_)] if isinstance(target, ScikitModel) else None
+        batches = LabelFeed([clf._whole]).in_order if said is None else lambda: iter(said)
+        judged = judge(method, clf.networks_, batches, len(clf.classes_))
+        clf.label_quality_, clf.predicted_ = judged.quality, judged.predicted
+        clf.is_issue_, clf.noise_matrix_ = judged.is_issue, judged.noise_matrix
+    if judges:
+        clf.worst_images_ = _worst_images(clf)
+        _measure_lowest(clf)
+    del clf._whole, clf._eval_set, clf._inputs, clf._weights, clf._rows
+
+
+def _hear(clf: Classifier, council: Any) -> None:
+    """Keep what a council said of every label."""
+    clf.notes_["council"] = council.notes
+    clf.label_quality_, clf.predicted_ = council.quality, council.targets.argmax(1)
+    clf.is_issue_ = clf.predicted_ != clf.labels_
+    clf.noise_matrix_, clf.votes_ = council.noise_matrix, council.votes
+
+
+def _measure_lowest(clf: Classifier) -> None:
+    """How often the most frequent label is right, by the labels held out: a model should beat it."""
+    held = clf.part_ == VALID
+    if clf._rows is not None and not held.any():
+        held = np.ones(len(clf.labels_), bool)
+    if held.any():
+        weights = np.ones(len(clf.labels_)) if clf._weights is None else clf._weights
+        usual = np.bincount(clf.labels_, weights * (clf.part_ == TRAIN)).argmax()
+        counted = weights[held] if weights[held].any() else None
+        right = clf.labels_[held] == usual
+        clf.notes_["lowest"] = {"the most frequent label": float(np.average(right, weights=counted))}
+
+
+def _worst_images(clf: Classifier) -> tuple[np.ndarray, np.ndarray] | None:
+    """Positions and pixels of the worst images, for the report."""
+    if len(clf.shape_) == 1:
+        return None
+    order = np.argsort(clf.label_quality_, kind="stable")
+    worst = order[clf.is_issue_[order]][:THUMBNAILS]
+    pixels = clf._whole.inputs[torch.from_numpy(worst).to(clf._device)].float().cpu().numpy()
+    return worst, pixels
+
+
+def issues_table(clf: Classifier, share: float | None) -> pa.Table:
+    """Every example that it was fitted on and what is said of its label, worst first."""
+    named = {} if clf.names_ is None else {"file": clf.names_}
+    named |= {} if clf.index_ is None else {"source_index": clf.index_}
+    return worst_first(
+        pa.table(
+            {
+                "index": np.arange(len(clf.labels_)),
+                **named,
+                "given_label": clf.classes_[clf.labels_],
+                "predicted_label": clf.classes_[clf.predicted_],
+                "label_quality": clf.label_quality_,
+                "is_label_issue": clf._flagged(share),
+                **(clf.votes_ or {}),
+            }
+        )
+    )
+
+
+def probabilities(clf: Classifier, X: Any) -> np.ndarray:
+    """P(class) of each example, columns in the order of ``classes_``."""
+    inputs = as_fitted(clf, X)
+    if not inputs.shape[0]:
+        return np.empty((0, len(clf.classes_)))
+    device, target = torch.device(clf.device_), clf._target.eval()
+    if isinstance(target, ScikitModel):
+        return target.probabilities(inputs)
+    parts = []
+    for start in range(0, len(inputs), BLOCK):
+        values = on_device(inputs[start : start + BLOCK], device)
+        labels = torch.zeros(len(values), dtype=torch.int64, device=device)
+        data = data_of(clf, values, labels, torch.arange(len(values), device=device))
+        with torch.no_grad(), known_ids():
+            parts += [torch.softmax(batch.logits(target)[0], 1) for batch in LabelFeed([data]).in_order()]
+    answers = torch.cat(parts).double().cpu().numpy()
+    lost = ~np.isfinite(answers).all(1)
+    if lost.any():
+        raise DataError(
+            f"Example {int(lost.argmax())} is so far from those trained on that it has no answer; "
+            "leave it out, or scale the columns."
+        )
+    return answers
