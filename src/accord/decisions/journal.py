@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from accord.errors import DataError, SettingError
+from accord.files import write_whole
 from accord.locks import locked, owner_of
 from accord.plain import read_plain
 
@@ -245,6 +246,15 @@ def journals(run: Path, identity: str, size: int | None = None) -> dict[str, lis
         if REVIEWER.fullmatch(journal.reviewer) and journal._read():
             found[journal.reviewer] = journal.steps
     return found
+
+
+def write_journal(run: Path, reviewer: str, identity: str, decisions: Sequence[Decision]) -> None:
+    """A whole journal of one reviewer's decisions, in a run folder that is being written."""
+    path = _path(run, reviewer)
+    path.parent.mkdir(exist_ok=True)
+    lines = [json.dumps({"format": FORMAT, "run": identity, "reviewer": reviewer}) + "\n"]
+    steps = [Step((one.item,), one.action, one.label, one.at, one.why) for one in decisions]
+    write_whole(path, "".join([*lines, *(step.to_line() for step in steps)]))
 
 
 def now() -> str:
