@@ -1,0 +1,89 @@
+"""What a trained recommender says of every click of its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from accord.batches.clicks import positives
+from accord.errors import AccordError
+from accord.estimators.base import Trained
+from accord.estimators.issues import worst_first
+from accord.estimators.log_split import TRAIN, by_popularity, over_pairs
+from accord.estimators.originals import with_columns
+from accord.evaluation import mean_metrics
+from accord.training import Run, stream
+
+if TYPE_CHECKING:
+    from accord.estimators.recommender import Recommender
+
+NON_CLICKS = 100_000
+"""Non-clicks whose mean quality is the threshold for flagging clicks."""
+
+
+def finish(rec: Recommender, trained: Trained, judges: bool) -> None:
+    """Keep what was learned and judge every given click."""
+    rec._keep(trained)
+    if trained.council is not None:
+        _hear(rec, trained.council)
+    elif judges:
+        judge_clicks(rec)
+    if judges and trained.run is not None:
+        _measure_lowest(rec, trained.run)
+    rec._move("cpu")
+
+
+def _hear(rec: Recommender, council: Any) -> None:
+    """Keep what a council said of every click."""
+    rec.notes_["council"] = council.notes
+    rec.quality_, rec.threshold_, rec.votes_ = council.quality, council.threshold, council.votes
+    if not np.isfinite(rec.quality_).all():
+        raise AccordError("A member diverged: some clicks have no quality; lower the learning rate.")
+
+
+@torch.no_grad()
+def judge_clicks(rec: Recommender) -> None:
+    """The quality of every click, and the threshold below which one is an issue."""
+    method, device = rec._method(), rec._networks_device
+
+    def quality(users: Tensor, items: Tensor) -> Tensor:
+        return method.label_quality(rec.networks_, positives(users.to(device), items.to(device))).flatten().cpu()
+
+    rec.quality_ = over_pairs(quality, rec.clicks_.users, rec.clicks_.items)
+    own = rec.quality_[rec.part_ == TRAIN]
+    if not np.isfinite(own).all():
+        raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
+    training = rec._training()
+    users, items = training.sample_pairs(NON_CLICKS, stream(training.device, rec.settings.seed, "non-clicks"))
+    rec.threshold_ = float(over_pairs(quality, users.numpy(), items.numpy()).mean(dtype=np.float64))
+
+
+def _measure_lowest(rec: Recommender, run: Run) -> None:
+    """What ranking by popularity reaches on the held-out clicks: a model should beat it."""
+    if run.valid is not None and len(run.valid.users):
+        value = mean_metrics(by_popularity(run.data), run.valid, [20])[rec.metric]
+        rec.notes_["lowest"] = {"item popularity": value}
+
+
+def issues_table(rec: Recommender, share: float | None) -> pa.Table:
+    """Every click of the log and what is said of it, worst first."""
+    own = rec._of_log
+    pairs, quality, flagged = rec._judged(share)
+    table = pa.table(
+        {
+            "user": pairs.user_ids.take(pairs.users),
+            "item": pairs.item_ids.take(pairs.items),
+            "label_quality": quality,
+            "is_label_issue": flagged,
+        }
+    )
+    for name, values in (rec.votes_ or {}).items():
+        table = table.append_column(name, pa.array(values[own]))
+    if pairs.first_rows is not None:
+        rows = {"row": pairs.first_rows.astype(np.int64), "rows": pairs.counts.astype(np.int64)}
+        table = with_columns(table, {name: pa.array(values) for name, values in rows.items()})
+    return worst_first(table)
