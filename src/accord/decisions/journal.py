@@ -234,6 +234,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
 
 
+def reviewers(run: Path) -> set[str]:
+    """Who has decided something about a run."""
+    folder = run / FOLDER
+    there = folder.is_dir() and not folder.is_symlink()
+    return {path.name.removesuffix(ENDING) for path in folder.glob(f"*{ENDING}")} if there else set()
+
+
 def journals(run: Path, identity: str, size: int | None = None) -> dict[str, list[Decision]]:
     """What every reviewer decided on a run, step by step; nothing is changed."""
     folder = run / FOLDER

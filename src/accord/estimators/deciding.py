@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,9 +82,7 @@ def subject_of(estimator: Estimator) -> Subject:
     return estimator._subject()
 
 
-def record(
-    estimator: Estimator, items: Any, action: str | None, label: Any, reviewer: str
-) -> list[Decision]:
+def record(estimator: Estimator, items: Any, action: str | None, label: Any, reviewer: str) -> list[Decision]:
     """Decisions that a program makes, or that a table holds."""
     subject = subject_of(estimator)
     if action is None:
@@ -100,7 +98,8 @@ def record(
         raise SettingError(f"'{reviewer}' is no name of a reviewer: take letters, digits, '.', '_', '@' and '-'.")
     at = subject.names.find(_keys(subject.names.task, items))
     if (at < 0).any() or not len(at):
-        raise DataError(f"There is no label {_listed(items)[int((at < 0).argmax())] if len(at) else ''} to decide on.")
+        unknown = f" {_listed(items)[int((at < 0).argmax())]}" if len(at) else ""
+        raise DataError(f"There is no label{unknown} to decide on.")
     code = None if label is None else subject.names.class_number(label)
     step = checked(at.tolist(), action, code, "chosen", len(subject.design.quality))
     number, moment = len(estimator.decisions_), now()
@@ -116,14 +115,16 @@ def _keys(task: str, items: Any) -> pa.Table:
     own = _listed(items)
     if task == "labels":
         if not all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in own):
-            raise SettingError("Labels are decided by the numbers of their rows, from 0, as the column 'index' has them.")
+            raise SettingError("Labels are decided by the numbers of their rows, from 0, as in the column 'index'.")
         return pa.table({"index": pa.array([int(one) for one in own], pa.int64())})
     if not all(isinstance(one, tuple | list) and len(one) == 2 for one in own):
         raise SettingError("Clicks are decided by pairs of a user and an item: decide([('u1', 'i1')], 'drop').")
     return pa.table({name: pa.array([one[k] for one in own]) for k, name in enumerate(KEYS["clicks"])})
 
 
-def shown(table: pa.Table, verdict_of: Mapping[int, Verdict], at: np.ndarray, classes: np.ndarray | None) -> pa.Table:
+def shown(
+    table: pa.Table, verdict_of: Mapping[int, Verdict], at: np.ndarray, classes: np.ndarray | None
+) -> pa.Table:
     """A table of issues with what was decided, where anything was; ``at`` are the positions of its rows."""
     if not verdict_of:
         return table
@@ -165,18 +166,6 @@ def load(estimator: Estimator, run: Path) -> list[Decision]:
     return sorted((one for own in every.values() for one in own), key=lambda one: one.at)
 
 
-def refuse_loss(path: Path, kept: Iterable[Decision]) -> None:
-    """Refuse to replace a run folder that holds decisions which the new one does not have."""
-    there = list((path / FOLDER).glob("*.jsonl")) if (path / FOLDER).is_dir() else []
-    by = {one.reviewer for one in kept}
-    lost = [file for file in there if file.stem not in by]
-    if lost:
-        raise DataError(
-            f"'{path}' holds decisions of people ('{lost[0].name}' in '{FOLDER}'), which would be lost; write to another "
-            "place, or move that folder away."
-        )
-
-
 def note(found: Decided, before: int, after: int, moved: bool) -> dict[str, Any]:
     """What a report says of the decisions that were learnt from."""
     return {
@@ -190,7 +179,7 @@ def note(found: Decided, before: int, after: int, moved: bool) -> dict[str, Any]
     }
 
 
-def find_rows(table: pa.Table, size: int, given: Sequence[Any] | None) -> np.ndarray:
+def find_rows(table: pa.Table, size: int, given: np.ndarray) -> np.ndarray:
     """The rows that a table names by `index`; −1 where there is none, or where the given label is another."""
     index = table["index"]
     try:
@@ -198,9 +187,8 @@ def find_rows(table: pa.Table, size: int, given: Sequence[Any] | None) -> np.nda
     except (pa.ArrowException, ValueError):
         return np.full(len(index), -1)
     at = np.where((rows >= 0) & (rows < size), rows, -1)
-    if given is not None and "given_label" in table.column_names:
+    if "given_label" in table.column_names:
         said = [str(value) for value in table["given_label"].to_pylist()]
         same = [str(given[row]) == word if row >= 0 else False for row, word in zip(at, said, strict=True)]
         at = np.where(same, at, -1)
     return at
-

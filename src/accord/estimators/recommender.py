@@ -16,6 +16,7 @@ from accord.data.ids import Ids
 from accord.data.interactions import NO_NEGATIVE, Interactions
 from accord.data.marks import RIGHT, WRONG
 from accord.data.reading import Columns
+from accord.decisions.tables import Subject
 from accord.errors import DataError, SettingError
 from accord.estimators import (
     recommender_folder,
@@ -27,6 +28,7 @@ from accord.estimators import (
     run_folder,
 )
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
+from accord.estimators.deciding import Decided
 from accord.estimators.issues import flag_share
 from accord.estimators.keywords import RecommenderKeywords
 from accord.estimators.log_split import TRAIN, VALID, over_pairs, whole_k
@@ -62,6 +64,7 @@ class Recommender(Estimator):
     part_: np.ndarray
     """The use of each click: 0 trained on, 1 held out, 2 from a validation file, 3 only seen."""
     quality_: np.ndarray
+    _decided: Decided | None
     threshold_: float
     """Clicks of a lower quality are issues."""
 
@@ -139,6 +142,7 @@ class Recommender(Estimator):
         query: str | None = None,
         weight: str | None = None,
         trusted: Any = None,
+        decisions: Any = None,
         on_missing: OnMissing = "drop",
         valid: Any = None,
         known: Any = None,
@@ -156,6 +160,8 @@ class Recommender(Estimator):
         click is multiplied by the mean weight of its rows, divided by the mean of all training clicks. ``trusted``
         is a column that says which clicks are right (true) or wrong (false) for sure, or a table of pairs with a
         column ``trusted``: right ones are never flagged, wrong ones are flagged and never trained on.
+        ``decisions``, a table or a file of what people decided about these clicks, mark them in the same way; how
+        many clicks are flagged then agrees with the decisions.
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the rest.
         Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never recommended.
         ``eval_set`` holds pairs whose metrics are written into the history and decide nothing. ``callback``
@@ -164,7 +170,13 @@ class Recommender(Estimator):
         notebook; ``verbose`` True shows it anywhere, False nowhere.
         """
         source = {"log": log, "user": user, "item": item, "time": time, "valid": valid, "known": known}
-        source |= {"query": query, "weight": weight, "trusted": trusted, "on_missing": on_missing}
+        source |= {
+            "decisions": decisions,
+            "query": query,
+            "weight": weight,
+            "trusted": trusted,
+            "on_missing": on_missing,
+        }
         return self._fit({**source, "seen": seen, "eval_set": eval_set}, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
@@ -240,6 +252,9 @@ class Recommender(Estimator):
         """True for the clicks of the log itself, which are judged."""
         own = self.part_ <= VALID
         return own if self.clicks_.marks is None else own | (self.clicks_.marks == WRONG)
+
+    def _subject(self) -> Subject:
+        return recommender_judging.subject(self)
 
     def _judged(self, share: float | None) -> tuple[Clicks, np.ndarray, np.ndarray]:
         """The clicks of the log, their quality, and which are flagged."""

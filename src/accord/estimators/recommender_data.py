@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
-from accord.data.clicks import load_clicks, match_pairs
+from accord.data.clicks import Clicks, load_clicks, locate, match_pairs, pair_keys
 from accord.data.interactions import Interactions
+from accord.data.marks import RIGHT, UNKNOWN, WRONG
+from accord.decisions.tables import Names
 from accord.errors import DataError
 from accord.estimators.base import Cache
+from accord.estimators.deciding import Decided, decided
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, split_log
 from accord.evaluation import RankingTask
 
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
 def split_of(rec: Recommender, source: Mapping[str, Any], cache: Cache) -> SplitLog:
     """The log, read and divided; once for all that divide it alike."""
+    rec._decided = None
     if source.get("divided") is not None:  # of a member of a council, or a prior
         return source["divided"]
     log, known = source["log"], source.get("known")
@@ -32,9 +38,33 @@ def split_of(rec: Recommender, source: Mapping[str, Any], cache: Cache) -> Split
         [log, known, trusted],
         lambda: load_clicks(log, known=known, trusted=trusted, **columns),
     )
+    told = source.get("decisions")
+    if told is not None:
+        clicks, rec._decided = cache.get(("decisions",), [clicks, told], lambda: _marked(clicks, told))
     settings, valid, seen = rec.settings, source.get("valid"), source.get("seen")
     drawn = (settings.seed, settings.valid_share, settings.split) if valid is None else ()
     return cache.get(("split", *drawn), [clicks, valid, seen], lambda: split_log(clicks, valid, seen, settings))
+
+
+def _marked(clicks: Clicks, told: Any) -> tuple[Clicks, Decided]:
+    """Clicks that are marked as right or wrong by what people decided."""
+    found = decided(told, names_of(clicks), len(clicks))
+    marks = np.zeros(len(clicks), np.int8) if clicks.marks is None else clicks.marks.copy()
+    marks[found.at("keep")], marks[found.at("drop")] = RIGHT, WRONG
+    marks[found.at("unsure")] = UNKNOWN
+    return replace(clicks, marks=marks), found
+
+
+def names_of(clicks: Clicks) -> Names:
+    """How clicks are named: by their user and their item."""
+
+    def find(table: pa.Table) -> np.ndarray:
+        users, items = clicks.user_ids.find(table["user"]), clicks.item_ids.find(table["item"])
+        known = (users >= 0) & (items >= 0)
+        at, there = locate(clicks.keys, pair_keys(users, items, len(clicks.item_ids)), known)
+        return np.where(there, at, -1)
+
+    return Names("clicks", None, find)
 
 
 def interactions_of(rec: Recommender, part: int | np.ndarray, device: torch.device | str = "cpu") -> Interactions:

@@ -10,11 +10,17 @@ import torch
 from torch import Tensor
 
 from accord.batches.clicks import positives
+from accord.data.marks import UNKNOWN
+from accord.decisions.design import Design
+from accord.decisions.resolving import verdicts
+from accord.decisions.tables import Subject
 from accord.errors import AccordError
 from accord.estimators.base import Trained
+from accord.estimators.deciding import Decided, note, shown
 from accord.estimators.issues import worst_first
 from accord.estimators.log_split import TRAIN, by_popularity, over_pairs
 from accord.estimators.originals import with_columns
+from accord.estimators.recommender_data import names_of
 from accord.evaluation import mean_metrics
 from accord.training import Run, stream
 
@@ -34,7 +40,32 @@ def finish(rec: Recommender, trained: Trained, judges: bool) -> None:
         judge_clicks(rec)
     if judges and trained.run is not None:
         _measure_lowest(rec, trained.run)
+    if judges and rec._decided is not None:
+        _apply_decisions(rec, rec._decided)
     rec._move("cpu")
+
+
+def _apply_decisions(rec: Recommender, found: Decided) -> None:
+    """Set the threshold so that as many clicks are flagged as the decisions tell are wrong."""
+    rec.decisions_ = found.decisions
+    open_ = rec._of_log & (rec.clicks_.marks == UNKNOWN)
+    flagged = rec.quality_ < rec.threshold_
+    before = int((flagged & open_).sum())
+    anew, moved = found.flag(rec.quality_, flagged, open_)
+    if moved:
+        kept = rec.quality_[open_ & ~anew]
+        rec.threshold_ = float(kept.min()) if len(kept) else 1.0
+    after = int(((rec.quality_ < rec.threshold_) & open_).sum())
+    rec.notes_["decisions"] = note(found, before, after, moved)
+
+
+def subject(rec: Recommender) -> Subject:
+    """The clicks as decisions speak of them."""
+    clicks, judged = rec.clicks_, rec.judged_clicks()
+    quality, flagged = judged["label_quality"], judged["is_label_issue"]
+    design = Design.of(quality, flagged, own=rec._of_log, names=clicks.keys.tobytes())
+    columns = {"user": clicks.user_ids.take(clicks.users), "item": clicks.item_ids.take(clicks.items)}
+    return Subject(names_of(clicks), design, columns)
 
 
 def _hear(rec: Recommender, council: Any) -> None:
@@ -86,4 +117,5 @@ def issues_table(rec: Recommender, share: float | None) -> pa.Table:
     if pairs.first_rows is not None:
         rows = {"row": pairs.first_rows.astype(np.int64), "rows": pairs.counts.astype(np.int64)}
         table = with_columns(table, {name: pa.array(values) for name, values in rows.items()})
+    table = shown(table, verdicts(rec.decisions_), np.flatnonzero(own), None)
     return worst_first(table)
