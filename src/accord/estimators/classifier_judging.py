@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from accord.batches.labels import BLOCK, LabelFeed
+from accord.batches.label_batches import BLOCK
+from accord.batches.labels import LabelFeed
 from accord.errors import DataError
 from accord.estimators.base import Trained
 from accord.estimators.classifier_folder import THUMBNAILS
