@@ -15,7 +15,8 @@ from statistics import median
 
 import torch
 
-from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.augmentation import Augmentation
 from accord.estimators.settings import make_settings
 from accord.methods import Setup

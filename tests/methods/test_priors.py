@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from accord import Classifier, Recommender
-from accord.batches.labels import Scaling
+from accord.batches.scaling import Scaling
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, InterruptedRunError, SettingError
 from accord.estimators.fitting import fit_together, stack_key

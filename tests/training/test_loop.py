@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from accord.batches.clicks import ClickBatch, ClickFeed
-from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.interactions import Interactions
 from accord.errors import AccordError, SettingError
 from accord.estimators import Classifier

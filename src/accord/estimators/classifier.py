@@ -14,7 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from accord.batches.labels import LabelData, Scaling
+from accord.batches.labels import LabelData
+from accord.batches.scaling import Scaling
 from accord.data.table_columns import TableColumns
 from accord.decisions.tables import Subject
 from accord.errors import DataError, SettingError

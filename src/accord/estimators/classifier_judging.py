@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from accord.batches.labels import BLOCK, LabelFeed
+from accord.batches.label_batches import BLOCK
+from accord.batches.labels import LabelFeed
 from accord.decisions.design import Design
 from accord.decisions.resolving import verdicts
 from accord.decisions.tables import Names, Subject

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.augmentation import Augmentation
 from accord.data.splits import stratified_mask
 from accord.decisions.tables import Names

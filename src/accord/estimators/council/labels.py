@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from accord.batches.labels import LabelFeed, Scaling
+from accord.batches.labels import LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.splits import stratified_folds
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
