@@ -11,7 +11,7 @@ import typer
 
 from accord import __version__
 from accord.cli.answers import App
-from accord.cli.commands import data, runs, studies, training
+from accord.cli.commands import data, decisions, runs, studies, training
 from accord.cli.process import as_a_command, is_out_of_memory, keep_standard_streams, leave_pandas_out
 from accord.cli.stopping_in_time import STOPPED, answered, end_at_once, ending_in_time
 from accord.cli.words import as_options
@@ -99,6 +99,21 @@ _add(
     "accord reproduce --list",
     "accord reproduce hyper --data data --out results/hyper --part movielens-100k",
     "accord reproduce --show --out results",
+)
+_add(
+    decisions.apply,
+    "accord apply run --out cleaned.csv",
+    "accord apply run --undecided drop --out cleaned.parquet",
+)
+decisions_app = App(help="People's decisions: show, export, merge.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(decisions_app, name="decisions")
+_add(decisions.decisions_show, "accord decisions show run", to=decisions_app, name="show")
+_add(decisions.decisions_export, "accord decisions export run --out mine.parquet", to=decisions_app, name="export")
+_add(
+    decisions.decisions_merge,
+    "accord decisions merge mine.parquet yours.parquet --out all.parquet",
+    to=decisions_app,
+    name="merge",
 )
 data_app = App(help="Data sets by name: list, show, get.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(data_app, name="data")

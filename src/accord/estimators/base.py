@@ -295,10 +295,14 @@ class Estimator:
 
     def decisions(self) -> Any:
         """Every decision, in order: a table that can be written to a file and used with the same labels again."""
+        return self._shown(self.decisions_table())
+
+    def decisions_table(self) -> pa.Table:
+        """What `decisions` says, as an Arrow table."""
         from accord.estimators.deciding import table_of
 
         self._require_fit()
-        return self._shown(table_of(self))
+        return table_of(self)
 
     def decisions_estimate(self) -> dict[str, Any]:
         """What the decisions so far say of all labels: how many of the flagged are wrong, how many of the others,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,13 @@ from accord.errors import DataError, SettingError
 if TYPE_CHECKING:
     from accord.estimators.base import Estimator
 
-USUAL_REVIEWER = "reviewer"
+Undecided = Literal["keep", "drop"]
+"""What becomes of labels that are flagged and that nobody decided."""
+
+
+def check_undecided(undecided: str) -> None:
+    if undecided not in get_args(Undecided):
+        raise SettingError(f"Unknown way '{undecided}' with flagged labels that nobody decided: keep or drop them.")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -28,7 +29,7 @@ from accord.estimators import (
     run_folder,
 )
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
-from accord.estimators.deciding import Decided
+from accord.estimators.deciding import Decided, Undecided, check_undecided
 from accord.estimators.issues import flag_share
 from accord.estimators.keywords import RecommenderKeywords
 from accord.estimators.log_split import TRAIN, VALID, over_pairs, whole_k
@@ -241,6 +242,16 @@ class Recommender(Estimator):
     def log_with_issues(self, share: float | None = None, *, log: Any = None) -> Any:
         """The log with further columns: label_quality, is_label_issue, and those of a council."""
         return self._shown(self.with_original(log).with_issues(share))
+
+    def decided_log(self, undecided: Undecided = "keep", *, log: Any = None) -> Any:
+        """The log with people's decisions in it: rows of clicks that they dropped are gone, all others are as they
+        were. With ``undecided="drop"`` rows of flagged clicks that nobody decided are gone too."""
+        return self._shown(self.with_decisions(undecided, log=log).cleaned())
+
+    def with_decisions(self, undecided: Undecided = "keep", *, log: Any = None) -> JudgedLog:
+        """The log of this run, read again, and what people decided of it."""
+        check_undecided(undecided)
+        return replace(self.with_original(log), decided=undecided)
 
     def with_original(self, log: Any = None) -> JudgedLog:
         """The log of this run, read again, row by row beside what was judged."""

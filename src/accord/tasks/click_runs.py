@@ -50,6 +50,10 @@ class ClickRun(SavedRun):
         judged = cache(lambda: rec.with_original(data))
         return Audit(issues, flagged, rule, lambda: judged().cleaned(share), tables, measured, original=judged)
 
+    def decided(self, undecided: Any, data: Path | None = None) -> tuple[Any, Any]:
+        judged = self.estimator.with_decisions(undecided, log=data)
+        return judged.cleaned, judged
+
     def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
         if probabilities:
             raise SettingError("Pairs have scores and no classes; leave probabilities=True out.")

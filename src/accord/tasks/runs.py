@@ -95,6 +95,11 @@ class SavedRun(ABC):
         """Scores of pairs, or labels of examples."""
 
     @abstractmethod
+    def decided(self, undecided: Any, data: Path | None = None) -> tuple[Any, Any]:
+        """What was fitted on with people's decisions in it: what gives the table, and the log, row by row, where it
+        is one."""
+
+    @abstractmethod
     def write_report(self, path: Path) -> None: ...
 
     def kept_epochs(self, metric: str, words: str) -> list[str]:

@@ -79,6 +79,10 @@ def fit(
     noise: Noise = 0.0,
     noise_kind: NoiseKind = "uniform",
     clean: Annotated[Path | None, typer.Option(help="mw-net: examples with trusted labels.")] = None,
+    decisions: Annotated[
+        Path | None,
+        typer.Option(help="What people decided about these labels: a file of accord decisions, or a reviewed run."),
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -110,6 +114,7 @@ def fit(
         **{"clean": clean, "model": model, "method": method, "epochs": epochs, "seed": seed, "device": device},
         **{"settings": settings, "overwrite": overwrite},
         **{"query": query, "weight": weight, "trusted": trusted, "on_missing": on_missing},
+        "decisions": decisions,
     }
     from accord.cli.fit import begin
     from accord.cli.fit import resume as resume_fit
