@@ -104,8 +104,10 @@ def from_table(table: pa.Table, names: Names, where: str = "the decisions") -> l
             "class there; give the decisions that were made on these data."
         )
     found = []
-    each = zip(*(_column(table, name) for name in (*WORDS, "decided_label")), at.tolist(), strict=True)
-    for number, (action, reviewer, moment, why, label, item) in enumerate(each):
+    columns = (_column(table, name) for name in (*WORDS, "decided_label", "given_label"))
+    for number, (action, reviewer, moment, why, label, given, item) in enumerate(
+        zip(*columns, at.tolist(), strict=True)
+    ):
         if action not in names.actions:
             raise DataError(f"Row {number + 1} of {where} says '{action}'; of clicks it is keep, drop or unsure.")
         if (label is not None) != (action == "fix"):
@@ -113,6 +115,8 @@ def from_table(table: pa.Table, names: Names, where: str = "the decisions") -> l
                 f"Row {number + 1} of {where} says '{action}' and has {'a' if label is not None else 'no'} "
                 "decided_label; a decision to fix has one, and no other."
             )
+        if label is not None and given is not None and _word(label) == _word(given):
+            action, label = "keep", None  # it is fixed to what it was
         code = None if label is None else names.class_number(label)
         found.append(Decision(item, action, code, reviewer or "reviewer", moment or "", why or "chosen", number))
     return found
