@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,8 @@ def from_table(table: pa.Table, names: Names, where: str = "the decisions") -> l
         if label is not None and given is not None and _word(label) == _word(given):
             action, label = "keep", None  # it is fixed to what it was
         code = None if label is None else names.class_number(label)
-        found.append(Decision(item, action, code, reviewer or "reviewer", moment or "", why or "chosen", number))
+        who = "reviewer" if reviewer is None else _word(reviewer)
+        found.append(Decision(item, action, code, who, str(moment or ""), why or "chosen", number))
     return found
 
 
@@ -167,8 +169,8 @@ def checked(table: pa.Table, where: str = "the decisions") -> pa.Table:
                     f"{', '.join(one for one in values if one)}."
                 )
     for row, value in enumerate(_column(table, "reviewer")):
-        if value is not None and not REVIEWER.fullmatch(value):
-            raise DataError(f"Row {row + 1} of {where} has a reviewer's name that is none: '{value[:80]}'.")
+        if value is not None and not REVIEWER.fullmatch(_word(value)):
+            raise DataError(f"Row {row + 1} of {where} has a reviewer's name that is none: '{_word(value)[:80]}'.")
     return table
 
 
@@ -180,7 +182,14 @@ def _column(table: pa.Table, name: str) -> list[Any]:
     if name not in table.column_names:
         return [None] * table.num_rows
     values = table[name].to_pylist()
-    return [None if value == "" else value for value in values]
+    return [None if value == "" else _written(value) for value in values]
+
+
+def _written(value: Any) -> Any:
+    """Times as they are written: readers of text recognise them."""
+    if not isinstance(value, datetime):
+        return value
+    return value.replace(tzinfo=value.tzinfo or UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 # -- joining ---------------------------------------------------------------------------------------------
@@ -195,14 +204,26 @@ def merged(tables: Sequence[pa.Table], names: Sequence[str]) -> tuple[pa.Table, 
         if not set(key) <= set(part.column_names):
             raise SettingError(f"'{name}' holds decisions of another kind than '{names[0]}': one has clicks.")
     columns = list(dict.fromkeys(name for part in parts for name in part.column_names))
-    rows = [{name: row.get(name) for name in columns} for part in parts for row in part.to_pylist()]
+    schema = _schema(parts, columns)
+    rows = [
+        {name: _as_typed(row.get(name), schema.field(name).type) for name in columns}
+        for part in parts
+        for row in part.to_pylist()
+    ]
     once = {tuple((name, _word(row[name])) for name in (*key, *MEANT) if name in row): row for row in rows}
     order = sorted(once.values(), key=lambda row: str(row.get("decided_at") or ""))
-    whole = pa.Table.from_pylist(order, schema=_schema(parts, columns)) if order else parts[0]
+    whole = pa.Table.from_pylist(order, schema=schema) if order else parts[0]
     return whole, _differing(whole, key)
 
 
 MEANT = ("decision", "decided_label", "reviewer", "decided_at", "why")
+
+
+def _as_typed(value: Any, kind: pa.DataType) -> Any:
+    """A value for a column that may be text because other parts have it as text."""
+    if value is None or value == "":
+        return None
+    return _word(_written(value)) if pa.types.is_string(kind) else value
 
 
 def _schema(parts: Sequence[pa.Table], columns: list[str]) -> pa.Schema:
@@ -210,7 +231,9 @@ def _schema(parts: Sequence[pa.Table], columns: list[str]) -> pa.Schema:
     fields = []
     for name in columns:
         kinds = [part.schema.field(name).type for part in parts if name in part.column_names]
-        fields.append(pa.field(name, kinds[0] if all(kind == kinds[0] for kind in kinds) else pa.string()))
+        kinds = [kind for kind in kinds if not pa.types.is_null(kind)] or [pa.string()]
+        alike = all(kind == kinds[0] for kind in kinds) and not pa.types.is_timestamp(kinds[0])
+        fields.append(pa.field(name, kinds[0] if alike else pa.string()))
     return pa.schema(fields)
 
 

@@ -29,6 +29,7 @@ class ClickRun(SavedRun):
             f"({notes['merged']} repeats merged); {notes['valid']} for validation: {notes['split']}",
             *self.handed(),
             *self.heard(),
+            *self.learnt_decisions(),
             *self.kept_epochs("ndcg@20", "NDCG@20"),
             *self.doubts(),
             f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise",

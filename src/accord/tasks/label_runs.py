@@ -36,7 +36,13 @@ class LabelRun(SavedRun):
                 f"Noise added: {noise['rate']:.0%} of labels redrawn ({noise['kind']}), "
                 f"{noise['realised']:.1%} are wrong"
             )
-        lines += [*self.handed(), *self.heard(), *self.kept_epochs("accuracy", "accuracy"), *self.doubts()]
+        lines += [
+            *self.handed(),
+            *self.heard(),
+            *self.learnt_decisions(),
+            *self.kept_epochs("accuracy", "accuracy"),
+            *self.doubts(),
+        ]
         lines += notes_of(clf)
         return [*lines, f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong"]
 

@@ -131,6 +131,18 @@ class SavedRun(ABC):
         alone = f"members alone: {each} {self.estimator.metric_words} on noisy validation"
         return [*said, alone] if kinds else said
 
+    def learnt_decisions(self) -> list[str]:
+        """What people had decided that was learnt from, in words."""
+        told = self.estimator.notes_.get("decisions")
+        if not told:
+            return []
+        counts = ", ".join(f"{told[action]} {action}" for action in ("keep", "fix", "drop") if told[action])
+        words = f"learnt from decisions of {told['reviewers']} reviewer(s): {counts or 'nothing certain'}"
+        flags = f"{told['flagged']} of the other {self.what} are flagged"
+        if told["calibrated"]:
+            flags += f", {told['flagged_by_the_usual_rule']} by the usual rule, which the decisions contradict"
+        return [words, flags]
+
     def doubts(self) -> list[str]:
         """One sentence where the flags are not to be trusted, or a member is better by itself."""
         run = self.estimator
