@@ -24,7 +24,7 @@ from accord.models.classifiers import NoiseModel, ResNet32
 from accord.models.stack import Single, Stack
 from accord.objectives import multiclass
 from accord.training import Run, TrainingOptions
-from accord.training.loop import PhaseTrainer
+from accord.training.phase_trainer import PhaseTrainer
 
 
 def step_time(

@@ -38,7 +38,7 @@ from accord.training import (
     stream,
     training,
 )
-from accord.training.loop import make_optimiser
+from accord.training.phase_trainer import make_optimiser
 from accord.training.random import OwnRandomness
 from accord.training.stepping import Stepper
 
