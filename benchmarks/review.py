@@ -1,9 +1,9 @@
-"""How many decisions a list of issues takes to be known, how often its intervals hold, and what decisions are worth.
+"""How many decisions a list of issues takes to be known, how often its intervals hold, what decisions are worth.
 
     python benchmarks/review.py [precision] [learning] [--repeats 200] [--slips 0.05] [--seeds 5] [--out FILE]
 
-A made-up reviewer is right in 95 of 100 answers, on digits with 40 % wrong labels and on a simulated click log. What
-this reviewer would say of each label is drawn once for every repeat; asked again, the answer is drawn anew.
+A made-up reviewer is right in 95 of 100 answers, on digits with 40 % wrong labels and on simulated clicks. What this
+reviewer would say of each label is drawn once for every repeat; asked again, the answer is drawn anew.
 
 - `precision`: the reviewer takes what is suggested, one label after the other. Decisions until the 90 % interval of
   the share of wrong ones among the flagged is within 5 points to either side, and how often that interval holds, then
@@ -73,7 +73,7 @@ def digits(seed: int) -> World:
 
 
 def clicks(seed: int) -> World:
-    made = simulate(SimulatorSettings(users=600, items=400, interactions=20_000, seed=seed))
+    made = simulate(SimulatorSettings(users=800, items=500, interactions=20_000, seed=seed))
     log, known, truth = made.log(), made.clicks(), made.truth()
 
     def fit(decisions: Any = None) -> Recommender:
