@@ -16,7 +16,7 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,11 @@ Draw = np.random.Generator
 # -- files -------------------------------------------------------------------------------------------------
 
 
-def parquet(rng: Draw, path: Path) -> None:
+KEYS = {"model": "gmf", "method": "normal", "seed": 0}
+"""What a table of cells has besides."""
+
+
+def parquet(rng: Draw, path: Path, first: str = "user", more: Mapping[str, Any] | None = None) -> None:
     """Text in dictionaries, shared beginnings, constant numbers, gaps of wide values, lists of constants."""
     codec = str(rng.choice(["zstd", "snappy", "gzip", "brotli", "lz4"]))
     options: dict[str, Any] = {"compression": codec, "store_schema": False}
@@ -46,7 +50,7 @@ def parquet(rng: Draw, path: Path) -> None:
         user = pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32), user) if kind == 1 else user
     elif kind == 2:
         user = pa.array(["x" * long] * 500 if long < 200_000 else ["x" * 200_000] * 500)
-        options |= {"use_dictionary": False, "column_encoding": {"user": "DELTA_BYTE_ARRAY"}}
+        options |= {"use_dictionary": False, "column_encoding": {first: "DELTA_BYTE_ARRAY"}}
         rows = 500
     elif kind == 3:
         user = pa.nulls(rows, pa.binary(100_000))
@@ -55,7 +59,9 @@ def parquet(rng: Draw, path: Path) -> None:
         rows = 20
     elif kind == 5:
         user = pa.array(np.zeros(rows)).cast(pa.decimal128(38, 0))
-    table = pa.table({"user": user, "item": np.arange(rows) % 50})
+    table = pa.table({first: user, "item": np.arange(rows) % 50})
+    for name, value in (more or {}).items():
+        table = table.append_column(name, pa.array([value] * rows))
     with pq.ParquetWriter(path, table.schema, **options) as writer:
         for _ in range(int(rng.integers(1, 30)) if kind in (2, 4, 5, 6) else 1):
             writer.write_table(table)
@@ -291,7 +297,13 @@ def make(folder: Path, count: int, seed: int, runs: dict[str, Path]) -> Iterator
             (path / "cells" / "gmf-normal-seed0.json").write_bytes(json_text(rng))
         elif kind == "study":
             path.mkdir()
-            (parquet if rng.random() < 0.7 else lying_parquet)(rng, path / "cells.parquet")
+            if rng.random() < 0.7:
+                first = ["user", "part", "method", "metrics"][rng.integers(4)]
+                keys = {"part": "part"} | KEYS if first != "user" else {}
+                others = {name: value for name, value in keys.items() if name != first}
+                parquet(rng, path / "cells.parquet", first, others)
+            else:
+                lying_parquet(rng, path / "cells.parquet")
         elif kind == "checkpoint":
             tensors(rng, path)
         elif kind in ("images", "small-images"):
