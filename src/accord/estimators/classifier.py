@@ -19,6 +19,7 @@ from accord.batches.labels import BLOCK, LabelData, LabelFeed, Scaling, on_share
 from accord.data.augmentation import Augmentation
 from accord.data.columns import listed
 from accord.data.frames import table_of_array
+from accord.data.merged_numbers import warn_of_merged
 from accord.data.splits import stratified_mask
 from accord.data.table_columns import TableColumns
 from accord.data.tables_out import kind_of_table
@@ -316,6 +317,8 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         self.integers_ = False
         if inputs.dtype == np.int64:
             self.integers_ = self._networks().takes_integers(lowest_and_highest(inputs))
+        if self._rows is None and not self.integers_ and is_table(rows) and (given.is_table or is_whole(rows)):
+            warn_of_merged(given.inputs if given.is_table else np.asarray(rows), self.columns_)
         self._inputs = inputs.astype(np.float32) if inputs.dtype == np.int64 and not self.integers_ else inputs
         name = self.settings.model
         self.model_ = self._usual_model() if name == "auto" else name
