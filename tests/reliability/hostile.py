@@ -77,6 +77,29 @@ def lying_parquet(rng: Draw, path: Path) -> None:
     path.write_bytes(content)
 
 
+def arrow(rng: Draw, path: Path) -> None:
+    """Packed buffers of the same number or letter, long words in dictionaries, batches again and again."""
+    rows, long = int(rng.integers(10_000, 5_000_000)), int(rng.integers(1_000, 400_000))
+    words = pa.array(["a" * long, "b" * long])
+    user: Any = [
+        lambda: pa.array(np.zeros(rows)),
+        lambda: pa.DictionaryArray.from_arrays(pa.array(np.arange(rows) % 2, pa.int32()), words),
+        lambda: words.take(pa.array(np.arange(min(rows, (1 << 28) // long)) % 2)),
+        lambda: pa.nulls(rows, pa.binary(8)),
+    ][rng.integers(4)]()
+    table = pa.table({"user": user, "label": np.arange(len(user)) % 2})
+    options = pa.ipc.IpcWriteOptions(compression=str(rng.choice(["zstd", "lz4"])))
+    with pa.ipc.new_file(path, table.schema, options=options) as writer:
+        for _ in range(int(rng.integers(1, 6))):
+            writer.write_table(table)
+    if rng.random() < 0.4:
+        content = bytearray(path.read_bytes())
+        for _ in range(int(rng.integers(1, 4))):
+            at = int(rng.integers(len(content) - 800, len(content) - 10))
+            content[at : at + 4] = rng.bytes(4)
+        path.write_bytes(content)
+
+
 def csv_file(rng: Draw, path: Path) -> None:
     kind = int(rng.integers(5))
     if kind == 0:  # holes that take no place on the disk
@@ -119,7 +142,13 @@ def database(rng: Draw, path: Path) -> None:
         connection.commit()
 
 
-SUFFIXES: dict[Any, str] = {csv_file: ".csv", packed_file: ".csv.gz", parts: "", database: ".sqlite"}
+SUFFIXES: dict[Any, str] = {
+    arrow: ".arrow",
+    csv_file: ".csv",
+    packed_file: ".csv.gz",
+    parts: "",
+    database: ".sqlite",
+}
 
 
 def json_text(rng: Draw) -> bytes:
@@ -288,6 +317,7 @@ def make(folder: Path, count: int, seed: int, runs: dict[str, Path]) -> Iterator
         path = folder / f"{k:04}-{kind}"
         if kind in ("clicks", "truth", "labels"):
             ways = [csv_file, lying_parquet, parquet, parquet, packed_file, parts, database]
+            ways += [arrow, arrow, arrow] if kind == "labels" else []
             way = ways[rng.integers(len(ways))]
             path = path.with_suffix(SUFFIXES.get(way, ".parquet"))
             way(rng, path)
