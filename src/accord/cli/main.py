@@ -14,7 +14,7 @@ from accord.cli.answers import App
 from accord.cli.given import given_data, place
 from accord.cli.process import as_a_command, is_out_of_memory, keep_standard_streams, leave_pandas_out
 from accord.cli.stopping_in_time import STOPPED, answered, end_at_once, ending_in_time
-from accord.cli.words import as_options, names_of, refuse_given, settings_of, space_of
+from accord.cli.words import as_options, names_of, refuse_broken, refuse_given, settings_of, space_of
 from accord.errors import (
     AccordError,
     DataWarning,
@@ -599,9 +599,7 @@ def _run() -> None:
 
 def _run_command() -> None:
     try:
-        for word in sys.argv[1:]:
-            if not word.isprintable() and any("\udc80" <= letter <= "\udcff" for letter in word):
-                raise SettingError(f"{word!r} is no UTF-8; rename the file, or type the id as it is in the log.")
+        refuse_broken(sys.argv[1:])
         app()
     except InterruptedRunError as error:
         answered()
