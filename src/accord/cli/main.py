@@ -566,16 +566,16 @@ def main() -> None:
         leave_pandas_out()
     try:
         with ending_in_time(_how_to_resume):
-            run()
+            run(last=True)
     except SystemExit as stop:
         if stop.code == STOPPED:
             end_at_once()
         raise
 
 
-def run() -> None:
+def run(*, last: bool = False) -> None:
     """The command in `sys.argv`: bad input is one sentence and exit code 2; SIGTERM acts as Ctrl-C."""
-    with as_a_command(_stop):
+    with as_a_command(_stop, last=last):
         _run()
 
 
