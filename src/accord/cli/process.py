@@ -27,7 +27,7 @@ def as_a_command(stop: Any, *, last: bool = False) -> Iterator[None]:
     """Threads, memory, letters and signals as a command wants them; a caller in Python finds all as it was.
 
     With ``last`` nothing comes after the command but the end of the process. A signal that arrives then stops
-    nothing any more, and is ignored: the exit code says what the command did. It would be 143 (SIGTERM) or 130 else,
+    nothing any more, and is ignored: the exit code says what the command did. Else it would be 143 (SIGTERM) or 130
     though all was done, because taking Python and its libraries apart takes a moment.
     """
     before = os.environ.get("GOMP_SPINCOUNT")
