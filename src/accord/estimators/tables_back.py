@@ -114,13 +114,10 @@ class TablesBack:
 
 def original_table(path: str | os.PathLike[str]) -> pa.Table:
     """All columns of a file as they were written: text as text, and what a Parquet file says besides."""
+    from accord.data.arrow_files import ARROW_SUFFIXES
     from accord.data.labelled_files import table_of_file
 
     table, _ = table_of_file(path)
     if Path(path).suffix.lower() == ".parquet":
         return table.replace_schema_metadata(pyarrow.parquet.read_schema(path).metadata)
-    return (
-        table
-        if Path(path).suffix.lower() in (".arrow", ".feather", ".ipc")
-        else table.replace_schema_metadata(None)
-    )
+    return table if Path(path).suffix.lower() in ARROW_SUFFIXES else table.replace_schema_metadata(None)
