@@ -592,7 +592,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         if len(self.shape_) == 1:
             return None
         order = np.argsort(self.label_quality_, kind="stable")
-        worst = order[self.is_issue_[order]][: classifier_folder.THUMBNAILS]
+        worst = order[self.is_issue_[order]][: classifier_folder.images_kept(self.shape_)]
         pixels = self._whole.inputs[torch.from_numpy(worst).to(self._device)].float().cpu().numpy()
         return worst, pixels
 

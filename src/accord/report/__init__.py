@@ -4,6 +4,7 @@ from accord.report.page import (
     write_classifier_report,
     write_comparison_plot,
     write_comparison_report,
+    write_report,
     write_run_report,
     write_search_report,
 )
@@ -12,6 +13,7 @@ __all__ = [
     "write_classifier_report",
     "write_comparison_plot",
     "write_comparison_report",
+    "write_report",
     "write_run_report",
     "write_search_report",
 ]

@@ -1,0 +1,127 @@
+"""All flagged labels as data inside a page, up to a stated size, for the table that sorts and filters them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from accord.report.rendering import as_data
+
+MOST_ROWS, MOST_BYTES, MOST_PICTURE_BYTES = 5_000, 2_000_000, 2_000_000
+"""What a page holds of flagged labels, the worst first: rows, bytes of their text, and bytes of their pictures."""
+LONGEST = 500
+"""Letters of a cell, beyond which it is cut."""
+TITLES = {
+    "index": "index",
+    "file": "file",
+    "source_index": "row name",
+    "user": "user",
+    "item": "item",
+    "given_label": "given label",
+    "predicted_label": "predicted label",
+    "label_quality": "label quality",
+    "votes": "members that believe it",
+    "voters": "of members",
+    "agreement": "agreement",
+}
+"""What is shown of a table of issues, in this order, and how it is headed."""
+PLACES = {"label_quality": 4, "votes": 0, "voters": 0, "agreement": 2}
+"""Columns of numbers, and their decimal places; all others are text."""
+CLASSES, RANGES = ("given_label", "predicted_label"), ("label_quality", "votes")
+"""Columns that are filtered by a value, and by a lowest and a highest one."""
+
+
+def flagged_rows(
+    issues: pa.Table, what: str, pictures: Iterable[tuple[int, str]] = (), shown: int = 0
+) -> dict[str, Any] | None:
+    """What a template needs for the table of flagged labels; None where nothing is flagged.
+
+    ``issues`` has the worst first. ``pictures`` are of rows of the data by index, of which the first ``shown`` are
+    elsewhere in the page.
+    """
+    only = issues.filter(issues["is_label_issue"])
+    if not only.num_rows:
+        return None
+    names = [name for name in TITLES if name in only.column_names]
+    if "file" in names and "index" in names:
+        names.remove("index")
+    rows, cut = _within(only.select(names).slice(0, MOST_ROWS), names)
+    columns = [_column(k, name, rows) for k, name in enumerate(names)]
+    at = {} if "index" not in only.column_names else _places(only["index"], len(rows))
+    data = {
+        "columns": {"named": sum(name not in PLACES for name in names), "all": columns},
+        "rows": rows,
+        "pictures": _pictures(pictures, at, shown),
+        "file": f"flagged-{what}.csv",
+    }
+    return {
+        "what": what,
+        "columns": columns,
+        "rows": len(rows),
+        "of": only.num_rows,
+        "cut": cut,
+        "at": at,
+        "data": as_data(data),
+    }
+
+
+def _column(number: int, name: str, rows: list[list[Any]]) -> dict[str, Any]:
+    column: dict[str, Any] = {"number": number, "name": name, "title": TITLES[name], "kind": "text"}
+    if name in PLACES:
+        column |= {"kind": "number", "places": PLACES[name], "ranged": name in RANGES}
+    if name in CLASSES:
+        counts: dict[str, int] = {}
+        for row in rows:
+            counts[row[number]] = counts.get(row[number], 0) + 1
+        column |= {"choices": list(counts), "counts": list(counts.values())}
+    return column
+
+
+def _within(table: pa.Table, names: list[str]) -> tuple[list[list[Any]], bool]:
+    """The first rows, as many as there is room for; and whether a text among them was cut."""
+    kept: list[list[Any]] = []
+    room, cut = MOST_BYTES, False
+    columns = [_values(table[name], name) for name in names]
+    for row in zip(*columns, strict=True):
+        short = [one[: LONGEST - 1] + "…" if isinstance(one, str) and len(one) > LONGEST else one for one in row]
+        room -= len(json.dumps(short, ensure_ascii=False).encode(errors="replace"))
+        if room < 0:
+            break
+        kept.append(short)
+        cut = cut or short != list(row)
+    return kept, cut
+
+
+def _values(column: Any, name: str) -> list[Any]:
+    """Numbers as short as they can be written; all else as text, since a script knows no large whole numbers."""
+    if name not in PLACES:
+        return ["" if one is None else _printable(str(one)) for one in column.to_pylist()]
+    if pa.types.is_floating(column.type):
+        return [float(str(one)) for one in column.to_numpy()]
+    return column.to_pylist()
+
+
+def _printable(text: str) -> str:
+    """A text without halves of letters, which no file can hold."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _places(index: Any, count: int) -> dict[int, int]:
+    return {int(one): place for place, one in enumerate(np.asarray(index)[:count])}
+
+
+def _pictures(pictures: Iterable[tuple[int, str]], at: Mapping[int, int], shown: int) -> dict[int, str]:
+    """Pictures by row of the table, as many as there is room for; not those that are elsewhere in the page."""
+    kept: dict[int, str] = {}
+    room = MOST_PICTURE_BYTES
+    for number, (index, address) in enumerate(pictures):
+        room -= len(address)
+        if room < 0:
+            break
+        if number >= shown and index in at:
+            kept[at[index]] = address
+    return kept
