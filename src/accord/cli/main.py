@@ -524,9 +524,11 @@ def data_get(
     return run_data_get(name, to or data_root() or Path("data"), way)
 
 
-@app.command(epilog="Example: accord report run")
-def report(run: Run) -> Answer:
-    """Write the report of a run again, and say where it is."""
+@app.command(epilog="\b\nExamples:\n  accord report run\n  accord report runs")
+def report(
+    run: Annotated[Path, typer.Argument(help="A run folder made by accord fit, or a folder with runs below it.")],
+) -> Answer:
+    """Write the report of a run again, or a page that compares the runs in a folder, and say where it is."""
     from accord.cli.runs import run_report
 
     return run_report(run)

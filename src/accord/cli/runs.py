@@ -197,9 +197,16 @@ def run_evaluate(path: Path, truth: Path | None, ks: list[int] | None, images: P
 
 
 def run_report(path: Path) -> dict[str, Any]:
-    from accord.estimators.run_folder import REPORT
+    from accord.estimators.run_folder import CONFIG, REPORT
+    from accord.files import standing
+    from accord.report import report_runs
     from accord.tasks.runs import open_run
 
+    if path.is_dir() and not (standing(path) / CONFIG).exists():
+        with ui.busy("reading the runs"):
+            page = report_runs(path)
+        ui.say(f"Runs: {page}")
+        return {"report": page}
     with ui.busy("writing the report"):
         open_run(path).write_report(path / REPORT)
     ui.say(f"Report: {path / REPORT}")

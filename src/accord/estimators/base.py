@@ -304,6 +304,13 @@ class Estimator:
         self._require_fit()
         save(self, Path(path), overwrite=overwrite, also=also)
 
+    def report(self, path: str | Path = "report.html") -> Path:
+        """Write the report as one HTML file that needs no network, and say where it is."""
+        import accord  # which knows where pages are made; estimators do not
+
+        self._require_fit()
+        return accord.write_report(self, path)
+
     def settings_to_save(self) -> dict[str, Any]:
         """The settings of the task, the method and the model, and whatever else was changed.
 

@@ -27,6 +27,7 @@ from accord.report.thumbnails import thumbnails
 
 if TYPE_CHECKING:
     from accord.estimators import Classifier, Recommender
+    from accord.estimators.base import Estimator
 
 WORST, MOST, PICTURED = 25, 10, 48
 """The worst labels that show without script, users and items with most noise, and pictures that show at once."""
@@ -35,7 +36,7 @@ LEARNED = "as the noise model hφ learned it, which DeCA trains together with th
 FOUND = "as the council's members found it in labels that they never saw."
 
 
-def write_report(estimator: Recommender | Classifier, path: str | Path, decisions: Any = None) -> Path:
+def write_report(estimator: Estimator, path: str | Path, decisions: Any = None) -> Path:
     """The page of a trained estimator as one HTML file, and where it is.
 
     ``decisions`` is a section that says what reviewers decided: text, or markup if it has ``__html__``.

@@ -29,7 +29,7 @@ def write_page(path: Path, template: str, scripts: Sequence[str] = (), **values:
     text = (
         _environment()
         .get_template(template)
-        .render(style=Markup(style), script=Markup(script), policy=_policy(style, script), **values)
+        .render(style=Markup(style), script=Markup(script), policy=Markup(_policy(style, script)), **values)
     )
     write_whole(path, text)
 

@@ -139,8 +139,11 @@ def browser() -> Iterator[Page]:
     try:
         yield Page(commands, answers)
     finally:
-        os.close(commands)
+        os.close(commands)  # then it ends by itself, and what it has started too
         os.close(answers)
-        process.kill()
-        process.wait()
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         shutil.rmtree(profile, ignore_errors=True)
