@@ -11,7 +11,7 @@ from markupsafe import Markup
 from accord.report import plots
 from accord.report.rendering import NARROW, SMALL, WIDE, fitted
 
-MOST_CLASSES, BINS = 40, 50
+MOST_CLASSES, BINS, FEW = 40, 50, 5
 
 
 def noise_map(matrix: np.ndarray, names: list[str]) -> plots.Drawing:
@@ -81,7 +81,11 @@ def learning_curve(
         return Markup("")
     rings = [(one["epoch"], one[metric]) for name, one in kept.items() if name in series and metric in one]
     labels = "epoch", f"{words} on noisy validation"
-    return fitted(lambda size: plots.lines(series, labels, "Learning curves", rings=rings, dots=False, size=size))
+    return fitted(
+        lambda size: plots.lines(
+            series, labels, "Learning curves", rings=rings, dots=False, size=size, ticks=_whole(history)
+        )
+    )
 
 
 def loss_curve(history: list[dict[str, Any]]) -> Markup:
@@ -91,7 +95,14 @@ def loss_curve(history: list[dict[str, Any]]) -> Markup:
         for name, records in _phases(history).items()
     }
     labels = "epoch", "training loss, first epoch = 1"
-    return fitted(lambda size: plots.lines(series, labels, "Training loss", dots=False, size=size))
+    ticks = _whole(history)
+    return fitted(lambda size: plots.lines(series, labels, "Training loss", dots=False, size=size, ticks=ticks))
+
+
+def _whole(history: list[dict[str, Any]]) -> dict[float, str] | None:
+    """Every epoch as a mark where they are so few that there would be marks between them."""
+    epochs = sorted({record["epoch"] for record in history})
+    return {float(one): str(one) for one in epochs} if len(epochs) <= FEW else None
 
 
 def quality_histogram(

@@ -22,7 +22,7 @@ from accord.report.curves import (
 )
 from accord.report.flagged import flagged_rows
 from accord.report.rendering import write_page
-from accord.report.settings_table import meanings, settings_table
+from accord.report.settings_table import meanings, settings_table, symbols_in
 from accord.report.thumbnails import thumbnails
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ def _by_class(clf: Classifier, names: list[str]) -> list[dict[str, Any]]:
 
 def write_search_report(found: dict[str, Any], path: Path) -> None:
     """The page of a search: the winner, best so far, and a heat map of the two constants if both were searched."""
+    words = meanings(found["space"], "clicks" if "@" in found["metric"] else "labels")
     write_page(
         path,
         "search.html",
@@ -182,7 +183,8 @@ def write_search_report(found: dict[str, Any], path: Path) -> None:
         found=found,
         curve=best_so_far(found["rows"]),
         maps=constant_maps(found),
-        meanings=meanings(found["space"], "clicks" if "@" in found["metric"] else "labels"),
+        meanings=words,
+        symbols=symbols_in(words.values()),
         rows=sorted(found["rows"], key=lambda row: -row["value"])[:WORST],
         names=list(found["space"]),
     )

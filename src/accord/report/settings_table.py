@@ -36,6 +36,16 @@ def meanings(names: Iterable[str], task: str) -> dict[str, str]:
     return {name: _text_of(fields[name]) for name in names if name in fields}
 
 
+def symbols_in(texts: Iterable[str]) -> dict[str, str]:
+    """What the signs in some texts stand for.
+
+    >>> list(symbols_in(["The paper's λ", "mean − κ · deviation"]))
+    ['λ', 'κ']
+    """
+    whole = " ".join(texts)
+    return {sign: words for sign, words in SYMBOLS.items() if sign in whole}
+
+
 def _text_of(field: Any) -> str:
     return " ".join((field.description or "").split())
 
@@ -70,11 +80,10 @@ def settings_table(settings: Mapping[str, Any], task: str) -> dict[str, Any]:
 
     order = [*(name for name in fields if name in settings), *(name for name in settings if name not in fields)]
     rows = [row(name) for name in order]
-    texts = " ".join(one["text"] for one in rows)
     return {
         "changed": [one for one in rows if one["name"] in changed],
         "rest": [one for one in rows if one["name"] not in changed],
-        "symbols": {sign: words for sign, words in SYMBOLS.items() if sign in texts},
+        "symbols": symbols_in(one["text"] for one in rows),
     }
 
 
