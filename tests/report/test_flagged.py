@@ -6,6 +6,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 
 from accord import AccordError, Classifier, Recommender, write_report
 from accord.report import flagged as module
-from accord.report.flagged import flagged_rows
+from accord.report.flagged import flagged_rows, with_rows
 from accord.report.rendering import as_data
 
 HOSTILE = ["</script><img src=x onerror=alert(1)>", "<!--<script>", "{{ 7 * 7 }} & \u2028 '\"", "=1+1"]
@@ -170,3 +171,47 @@ def test_a_report_that_cannot_be_written_is_one_sentence(fitted: Recommender, tm
     with pytest.raises(AccordError, match="not trained yet"):
         Recommender().report(tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_of_the_data_are_shown_beside_their_labels(tmp_path: Path) -> None:
+    words = [f"{HOSTILE[k % 4]} {'ash' if k % 2 else 'birch'} {k}" for k in range(80)]
+    given = np.array(["ash", "birch"])[np.arange(80) // 3 % 2]
+    frame = pa.table({"note": words, "given": given, "size": np.arange(80.0), **{f"c{k}": words for k in range(7)}})
+    clf = Classifier(model="mlp", epochs=1).fit(frame, "given")
+    for data in (frame, frame.drop_columns(["given"])):
+        page = clf.report(tmp_path / "r.html", data=data).read_text(encoding="utf-8")
+        found: Any = data_of(page)
+        columns = [one["name"] for one in found["columns"]["all"]]
+        assert columns[4:] == ["note", "size", "c0", "c1", "c2", "c3"]
+        assert [row[4] for row in found["rows"]] == [words[int(row[0])] for row in found["rows"]]
+        assert [row[5] for row in found["rows"]] == [f"{row[0]}.0" for row in found["rows"]]
+        assert "</script><img" not in page
+    assert found["columns"]["named"] == 3
+    texts: Any = data_of(clf.report(tmp_path / "r.html", data=words).read_text(encoding="utf-8"))
+    assert [row[4] for row in texts["rows"]] == [words[int(row[0])] for row in texts["rows"]]
+    before = (tmp_path / "r.html").read_bytes()
+    with pytest.raises(AccordError, match="fitted on 80; give that table"):
+        clf.report(tmp_path / "r.html", data=frame.slice(1))
+    with pytest.raises(AccordError, match="table with named columns, or texts"):
+        clf.report(tmp_path / "r.html", data=np.zeros((80, 2)))
+    assert (tmp_path / "r.html").read_bytes() == before
+
+
+def test_rows_of_the_data_are_there_for_as_many_labels_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fitted:
+        def rows_of_table(self, rows: np.ndarray, data: pa.Table) -> pa.Table:
+            return data.take(pa.array(rows))
+
+    monkeypatch.setattr(module, "MOST_ROWS", 4)
+    clf: Any = Fitted()
+    found = flagged_rows(with_rows(issues_of(20, 9), clf, pa.table({"user": [None, *range(1, 20)]})), "labels")
+    assert found is not None
+    assert (found["rows"], found["of"]) == (4, 9)
+    assert [(row[0], row[4]) for row in json.loads(found["data"])["rows"]] == [
+        (str(k), str(k)) for k in (19, 18, 17, 16)
+    ]
+
+
+def test_clicks_show_no_rows(fitted: Recommender, tmp_path: Path) -> None:
+    with pytest.raises(AccordError, match="Only labels show the rows"):
+        fitted.report(tmp_path / "r.html", data="log.csv")

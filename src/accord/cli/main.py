@@ -527,11 +527,14 @@ def data_get(
 @app.command(epilog="\b\nExamples:\n  accord report run\n  accord report runs")
 def report(
     run: Annotated[Path, typer.Argument(help="A run folder made by accord fit, or a folder with runs below it.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Labels: the file that was fitted on, to show its rows.")
+    ] = None,
 ) -> Answer:
     """Write the report of a run again, or a page that compares the runs in a folder, and say where it is."""
     from accord.cli.runs import run_report
 
-    return run_report(run)
+    return run_report(run, data)
 
 
 @app.command(epilog="Example: accord demo --out demo")

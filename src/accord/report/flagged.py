@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from accord.report.rendering import as_data
 
+if TYPE_CHECKING:
+    from accord.estimators import Classifier
+
 MOST_ROWS, MOST_BYTES, MOST_PICTURE_BYTES = 5_000, 2_000_000, 2_000_000
 """What a page holds of flagged labels, the worst first: rows, bytes of their text, and bytes of their pictures."""
 LONGEST = 500
 """Letters of a cell, beyond which it is cut."""
+MOST_COLUMNS = 6
+"""Columns of the data that are shown beside its labels."""
+OF_DATA = "data:"
+"""What their names begin with on the way to the page."""
 TITLES = {
     "index": "index",
     "file": "file",
@@ -35,6 +42,18 @@ CLASSES, RANGES = ("given_label", "predicted_label"), ("label_quality", "votes")
 """Columns that are filtered by a value, and by a lowest and a highest one."""
 
 
+def with_rows(issues: pa.Table, clf: Classifier, data: Any) -> pa.Table:
+    """The flagged ones of a table of issues, up to the stated size, each with its row of the data, as text."""
+    only = issues.filter(issues["is_label_issue"])
+    first = only.slice(0, MOST_ROWS)
+    rows = clf.rows_of_table(np.asarray(first["index"]), data)
+    rest = pa.nulls(only.num_rows - first.num_rows, pa.string())
+    for name in rows.column_names[:MOST_COLUMNS]:
+        words = pa.array(["" if one is None else str(one) for one in rows[name].to_pylist()], pa.string())
+        only = only.append_column(f"{OF_DATA}{name}", pa.chunked_array([words, rest]))
+    return only
+
+
 def flagged_rows(
     issues: pa.Table, what: str, pictures: Iterable[tuple[int, str]] = (), shown: int = 0
 ) -> dict[str, Any] | None:
@@ -49,11 +68,12 @@ def flagged_rows(
     names = [name for name in TITLES if name in only.column_names]
     if "file" in names and "index" in names:
         names.remove("index")
+    names += [name for name in only.column_names if name.startswith(OF_DATA)]
     rows, cut = _within(only.select(names).slice(0, MOST_ROWS), names)
     columns = [_column(k, name, rows) for k, name in enumerate(names)]
     at = {} if "index" not in only.column_names else _places(only["index"], len(rows))
     data = {
-        "columns": {"named": sum(name not in PLACES for name in names), "all": columns},
+        "columns": {"named": sum(one["kind"] == "text" for one in columns), "all": columns},
         "rows": rows,
         "pictures": _pictures(pictures, at, shown),
         "file": f"flagged-{what}.csv",
@@ -70,7 +90,9 @@ def flagged_rows(
 
 
 def _column(number: int, name: str, rows: list[list[Any]]) -> dict[str, Any]:
-    column: dict[str, Any] = {"number": number, "name": name, "title": TITLES[name], "kind": "text"}
+    title = TITLES.get(name) or name.removeprefix(OF_DATA)[:LONGEST]
+    column: dict[str, Any] = {"number": number, "name": name if name in TITLES else title, "title": title}
+    column["kind"] = "words" if name not in TITLES else "text"
     if name in PLACES:
         column |= {"kind": "number", "places": PLACES[name], "ranged": name in RANGES}
     if name in CLASSES:
@@ -99,15 +121,10 @@ def _within(table: pa.Table, names: list[str]) -> tuple[list[list[Any]], bool]:
 def _values(column: Any, name: str) -> list[Any]:
     """Numbers as short as they can be written; all else as text, since a script knows no large whole numbers."""
     if name not in PLACES:
-        return ["" if one is None else _printable(str(one)) for one in column.to_pylist()]
+        return ["" if one is None else str(one) for one in column.to_pylist()]
     if pa.types.is_floating(column.type):
         return [float(str(one)) for one in column.to_numpy()]
     return column.to_pylist()
-
-
-def _printable(text: str) -> str:
-    """A text without halves of letters, which no file can hold."""
-    return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def _places(index: Any, count: int) -> dict[int, int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from accord.errors import DataError
+from accord.errors import DataError, SettingError
 from accord.files import write_whole
 from accord.report import plots
 from accord.report.curves import (
@@ -20,7 +20,7 @@ from accord.report.curves import (
     noise_map,
     quality_histogram,
 )
-from accord.report.flagged import flagged_rows
+from accord.report.flagged import flagged_rows, with_rows
 from accord.report.rendering import write_page
 from accord.report.settings_table import meanings, settings_table, symbols_in
 from accord.report.thumbnails import thumbnails
@@ -36,17 +36,23 @@ LEARNED = "as the noise model hφ learned it, which DeCA trains together with th
 FOUND = "as the council's members found it in labels that they never saw."
 
 
-def write_report(estimator: Estimator, path: str | Path, decisions: Any = None) -> Path:
+def write_report(estimator: Estimator, path: str | Path, *, data: Any = None, decisions: Any = None) -> Path:
     """The page of a trained estimator as one HTML file, and where it is.
 
+    ``data`` is the table, its file, or the texts that a classifier was fitted on: flagged labels show their rows.
     ``decisions`` is a section that says what reviewers decided: text, or markup if it has ``__html__``.
     """
     path = Path(path)
     if path.is_dir():
         raise DataError(f"'{path}' is a folder; name the file that the report is to be, such as report.html in it.")
-    write: Any = write_run_report if estimator.kind == "recommender" else write_classifier_report
+    if estimator.kind == "recommender" and data is not None:
+        raise SettingError("Only labels show the rows of their data; leave data= out for clicks.")
+    one: Any = estimator
     try:
-        write(estimator, path, decisions)
+        if estimator.kind == "recommender":
+            write_run_report(one, path, decisions)
+        else:
+            write_classifier_report(one, path, decisions, data)
     except OSError as error:
         raise DataError(f"'{path}' cannot be written: {error.strerror or error}; nothing was changed.") from error
     return path
@@ -113,13 +119,18 @@ def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str,
     return rows
 
 
-def write_classifier_report(clf: Classifier, path: Path, decisions: Any = None) -> None:
+def write_classifier_report(clf: Classifier, path: Path, decisions: Any = None, data: Any = None) -> None:
     """The page of a classifier's run."""
     issues = clf.issues_table()
     names = [str(name) for name in clf.classes_]
     council = _council_rows(clf.notes_.get("council"), clf.metric)
     pictures = thumbnails(clf)
-    flagged = flagged_rows(issues, "labels", [(int(one["index"]), one["picture"]) for one in pictures], PICTURED)
+    flagged = flagged_rows(
+        issues if data is None else with_rows(issues, clf, data),
+        "labels",
+        [(int(one["index"]), one["picture"]) for one in pictures],
+        PICTURED,
+    )
     for one in pictures:
         one["row"] = None if flagged is None else flagged["at"].get(int(one["index"]))
     write_page(

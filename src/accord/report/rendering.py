@@ -31,7 +31,7 @@ def write_page(path: Path, template: str, scripts: Sequence[str] = (), **values:
         .get_template(template)
         .render(style=Markup(style), script=Markup(script), policy=Markup(_policy(style, script)), **values)
     )
-    write_whole(path, text)
+    write_whole(path, text.encode("utf-8", errors="replace").decode("utf-8"))  # names may hold halves of letters
 
 
 def _policy(style: str, script: str) -> str:

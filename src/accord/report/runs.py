@@ -91,7 +91,7 @@ def report_runs(folder: str | Path) -> Path:
             folder / RUNS,
             RUNS,
             ("rows", "sortable"),
-            title=f"Runs in {_printable(folder.resolve().name)}",
+            title=f"Runs in {folder.resolve().name}",
             runs=runs,
             found=found,
             most=MOST_RUNS,
@@ -164,7 +164,7 @@ def _small_json(path: Path) -> Any:
 def listed(run: Path, folder: Path) -> ListedRun:
     """What the page says of one run."""
     below = run.relative_to(folder)
-    name = _printable(below.as_posix())
+    name = below.as_posix()
     report = f"./{quote(os.fsencode(below.as_posix()))}/report.html" if _is_plain(run / "report.html") else ""
     try:
         config, metrics = (_small_json(run / file) for file in ("config.json", "metrics.json"))
@@ -232,13 +232,8 @@ def _count(value: Any) -> int | None:
 
 
 def _short(value: Any) -> str:
-    text = _printable(str(value))
+    text = str(value)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-def _printable(text: str) -> str:
-    """A text without halves of letters, which no file can hold; names of folders may have some."""
-    return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def _written(path: Path) -> str:

@@ -69,7 +69,7 @@ function flagged(section) {
     if (pictured) add(picture(at), "");
     rows[at].forEach((one, column) => {
       const { kind, places } = columns.all[column];
-      add(kind === "number" ? shortly(one, places) : one, kind === "number" ? "n" : "id");
+      add(kind === "number" ? shortly(one, places) : one, { number: "n", words: "text", text: "id" }[kind]);
     });
     return tr;
   }
