@@ -64,6 +64,10 @@ def test_all_that_are_flagged_are_there_worst_first_and_nothing_else() -> None:
     assert data["columns"]["all"][1]["choices"] == ["c0", "c1", "c2"]
     assert data["columns"]["all"][1]["counts"] == [10, 10, 10]
     assert flagged_rows(issues_of(50, 0), "labels") is None
+    names = ["b", "10", "9", "a", "nan", "-1"]
+    found = flagged_rows(issues_of(6, 6).set_column(1, "given_label", [names]), "labels")
+    assert found is not None
+    assert found["columns"][1]["choices"] == ["-1", "9", "10", "a", "b", "nan"]
 
 
 def test_a_page_holds_a_stated_number_of_rows_and_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

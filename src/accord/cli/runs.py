@@ -199,7 +199,7 @@ def run_evaluate(path: Path, truth: Path | None, ks: list[int] | None, images: P
 def run_report(path: Path, data: Path | None = None) -> dict[str, Any]:
     from accord.estimators.run_folder import CONFIG, REPORT
     from accord.files import standing
-    from accord.report import report_runs
+    from accord.report import report_runs, write_report
     from accord.tasks.runs import open_run
 
     if path.is_dir() and not (standing(path) / CONFIG).exists():
@@ -210,6 +210,6 @@ def run_report(path: Path, data: Path | None = None) -> dict[str, Any]:
         ui.say(f"Runs: {page}")
         return {"report": page}
     with ui.busy("writing the report"):
-        open_run(path).write_report(path / REPORT, data)
+        write_report(open_run(path).estimator, path / REPORT, data=data)
     ui.say(f"Report: {path / REPORT}")
     return {"report": path / REPORT}

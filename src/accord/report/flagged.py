@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -99,8 +100,18 @@ def _column(number: int, name: str, rows: list[list[Any]]) -> dict[str, Any]:
         counts: dict[str, int] = {}
         for row in rows:
             counts[row[number]] = counts.get(row[number], 0) + 1
-        column |= {"choices": list(counts), "counts": list(counts.values())}
+        names = sorted(counts, key=_natural)
+        column |= {"choices": names, "counts": [counts[one] for one in names]}
     return column
+
+
+def _natural(name: str) -> tuple[bool, float, str]:
+    """Numbers by size, then words."""
+    try:
+        number = float(name)
+    except ValueError:
+        number = math.nan
+    return (False, number, name) if math.isfinite(number) else (True, 0.0, name)
 
 
 def _within(table: pa.Table, names: list[str]) -> tuple[list[list[Any]], bool]:

@@ -99,7 +99,7 @@ class ClickRun(SavedRun):
             raise SettingError("Say which clean pairs to rank against: truth=FILE.")
         return load_benchmark(DATA_SETS[name], "fair")
 
-    def write_report(self, path: Path, data: Path | None = None) -> None:
-        from accord.report import write_report
+    def write_report(self, path: Path) -> None:
+        from accord.report import write_run_report
 
-        write_report(self.estimator, path, data=data)
+        write_run_report(self.estimator, path)

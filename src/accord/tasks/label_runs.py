@@ -145,10 +145,10 @@ class LabelRun(SavedRun):
             return (table if self.estimator.columns_ is not None else _numbers_of(table)), examples.labels
         return examples.inputs, examples.labels
 
-    def write_report(self, path: Path, data: Path | None = None) -> None:
-        from accord.report import write_report
+    def write_report(self, path: Path) -> None:
+        from accord.report import write_classifier_report
 
-        write_report(self.estimator, path, data=data)
+        write_classifier_report(self.estimator, path)
 
 
 def notes_of(clf: Any) -> list[str]:

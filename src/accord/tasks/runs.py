@@ -95,8 +95,7 @@ class SavedRun(ABC):
         """Scores of pairs, or labels of examples."""
 
     @abstractmethod
-    def write_report(self, path: Path, data: Path | None = None) -> None:
-        """``data`` is where the file lies by now that labels were fitted on; the page then shows its rows."""
+    def write_report(self, path: Path) -> None: ...
 
     def kept_epochs(self, metric: str, words: str) -> list[str]:
         prior = self.estimator.notes_.get("prior")
