@@ -12,7 +12,7 @@ from accord.batches.label_batches import BLOCK
 from accord.batches.labels import LabelFeed
 from accord.errors import DataError
 from accord.estimators.base import Trained
-from accord.estimators.classifier_folder import THUMBNAILS
+from accord.estimators.classifier_folder import images_kept
 from accord.estimators.classifier_inputs import as_fitted
 from accord.estimators.classifier_training import TRAIN, VALID, data_of
 from accord.estimators.examples import known_ids, on_device
@@ -75,7 +75,7 @@ def _worst_images(clf: Classifier) -> tuple[np.ndarray, np.ndarray] | None:
     if len(clf.shape_) == 1:
         return None
     order = np.argsort(clf.label_quality_, kind="stable")
-    worst = order[clf.is_issue_[order]][:THUMBNAILS]
+    worst = order[clf.is_issue_[order]][: images_kept(clf.shape_)]
     pixels = clf._whole.inputs[torch.from_numpy(worst).to(clf._device)].float().cpu().numpy()
     return worst, pixels
 

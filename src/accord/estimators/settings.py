@@ -360,7 +360,7 @@ def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             now = RENAMED.get(name)
-            hint = f"it is called '{now}' now." if now in known else nearest(name, known)
+            hint = f"it is called '{now}' now." if now is not None and now in known else nearest(name, known)
             raise SettingError(f"Unknown setting '{name}': {hint}")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from accord.data.frames import column_of, take_rows, with_columns
+from accord.data.frames import as_table, column_of, is_frame, take_rows, with_columns
 from accord.errors import DataError, SettingError, nearest
 
 How = Literal["beside", "replace"]
@@ -58,6 +58,17 @@ class TablesBack:
         ]  # the first row of each class, as it was written
         rows = np.where(self._flagged(share), first[self.predicted_], np.arange(len(self.labels_)))
         return with_columns(source, {name: rows}, replace=True)
+
+    def rows_of_table(self, rows: np.ndarray, table: Any = None) -> pa.Table:
+        """Some of the rows that it was fitted on, by number, without the labels: columns of a table, or texts."""
+        found = take_rows(self._source(table), rows)
+        if is_frame(found):
+            whole = as_table(found)
+            return whole.drop_columns([name for name in whole.column_names if name == self.notes_.get("label")])
+        values = found.tolist() if isinstance(found, np.ndarray) else list(found)
+        if not all(isinstance(one, str) for one in values):
+            raise DataError("Only rows of a table with named columns, or texts, can be shown; give them as such.")
+        return pa.table({"text": pa.array(values, pa.string())})
 
     def _flagged(self, share: float | None) -> np.ndarray:
         raise NotImplementedError
