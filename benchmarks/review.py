@@ -6,8 +6,8 @@ A made-up reviewer is right in 95 of 100 answers, on digits with 40 % wrong labe
 this reviewer would say of each label is drawn once for every repeat; asked again, the answer is drawn anew.
 
 - `precision`: the reviewer takes what is suggested, one label after the other. Decisions until the 90 % interval
-  of the share of wrong ones among the flagged is within 5 points to either side, and how often that interval holds, then
-  and after 200 decisions: for what is truly wrong, and for what this reviewer would decide.
+  of the share of wrong ones among the flagged is within 5 points to either side; how often that interval holds,
+  then and after 200 decisions, for what is truly wrong and for what this reviewer would decide.
 - `learning`: the method is fitted again with 50, 200 and 1,000 decisions, on labels worst first, at random, or as
   they are suggested: accuracy on clean test digits, NDCG@20 of what users truly like.
 """
