@@ -16,7 +16,7 @@ function compare(one, other, down) {
 
 // Places of rows in the order of a column; rows that are alike keep the order they had.
 function sorted(places, values, down) {
-  return places.slice().sort((one, other) => compare(values(one), values(other), down) || one - other);
+  return places.slice().sort((one, other) => compare(values(one), values(other), down));
 }
 
 // Places of the rows that meet every condition: words anywhere, a value of a column, and ranges of numbers.
@@ -38,7 +38,7 @@ function cell(value) {
   if (value === null) return "";
   const text = String(value);
   const plain = typeof value === "string" && FORMULA.test(text) && !NUMBER.test(text) ? "'" + text : text;
-  return /[",\r\n]/.test(plain) || plain !== plain.trim() ? '"' + plain.replaceAll('"', '""') + '"' : plain;
+  return /[",\r\n]/.test(plain) ? '"' + plain.replaceAll('"', '""') + '"' : plain;
 }
 
 function csv(names, rows) {
