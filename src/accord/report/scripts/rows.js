@@ -3,14 +3,17 @@
 
 const collator = new Intl.Collator("en", { numeric: true });
 const FORMULA = /^[\s'"]*[=+\-@\t\r\n＝＋－＠]/;
+const DECIMAL = /^[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$/;
 const NUMBER = /^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$/;
 
-// Numbers by size, other values as words; what is missing comes last, whichever way it is sorted.
+// Numbers by size, also where they are text, then words; what is missing comes last, whichever way it is sorted.
 function compare(one, other, down) {
   const missing = (one === null || one === "") - (other === null || other === "");
   if (missing || one === null || one === "") return missing;
-  const numbers = typeof one === "number" && typeof other === "number";
-  const found = numbers ? one - other : collator.compare(String(one), String(other));
+  const [a, b] = [String(one), String(other)];
+  const [first, second] = [DECIMAL.test(a), DECIMAL.test(b)];
+  const sizes = first && second ? Number(a) - Number(b) : second - first;
+  const found = sizes || collator.compare(a, b);
   return down ? -found : found;
 }
 
