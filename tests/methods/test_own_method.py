@@ -425,7 +425,7 @@ def test_fit_audit_and_report(task: str, accord: Any, typed: Any, tmp_path: Path
     assert csv.read_csv(tmp_path / "issues.csv").num_rows > 100
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "gce" in page
-    assert "q=0.5" in page
+    assert '<code>q</code></td><td class="id">0.5</td>' in page
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -35,7 +35,7 @@ ODD = [
     "-0.5",
     "",
     " a ",
-    'q"q',
+    'q"q"q',
 ]
 
 
@@ -49,8 +49,13 @@ def ran(program: str, given: Any = None) -> Any:
 
 def test_numbers_are_sorted_by_size_words_with_numbers_too_and_what_is_missing_last() -> None:
     columns = [[0.5, None, -2, 1e-9, 0.5], ["u10", "u9", "", "u1", "U2"], ["img2.png", "img10.png", "img1.png"]]
+    columns += [["9a", "a", "4611686018427387905", "10", "-5", "9", "1.5", "4611686018427387904", "1.10", "-10"]]
     program = "return given.map((c) => [false, true].map((down) => sorted([...c.keys()], (at) => c[at], down)));"
-    numbers, words, names = ran(program, columns)
+    numbers, words, names, mixed = ran(program, columns)
+    assert [columns[3][k] for k in mixed[0]] == [
+        *("-10", "-5", "1.10", "1.5", "9", "10", "4611686018427387904", "4611686018427387905", "9a", "a"),
+    ]
+    assert mixed[1] == mixed[0][::-1]
     assert numbers == [[2, 3, 0, 4, 1], [0, 4, 3, 2, 1]]  # of equals, the first stays first, both ways
     assert words == [[3, 4, 1, 0, 2], [0, 1, 4, 3, 2]]
     assert names == [[2, 0, 1], [1, 0, 2]]

@@ -1,6 +1,8 @@
 "use strict";
 // The table of all flagged labels: sorted, filtered, searched, paged, selected and saved.
 
+const WORDS = 30; // letters from which a text gets a wider column
+
 function flagged(section) {
   const find = (name) => section.querySelector(`[data-is="${name}"]`);
   const every = (name) => [...section.querySelectorAll(`[data-is="${name}"]`)];
@@ -69,7 +71,8 @@ function flagged(section) {
     if (pictured) add(picture(at), "");
     rows[at].forEach((one, column) => {
       const { kind, places } = columns.all[column];
-      add(kind === "number" ? shortly(one, places) : one, { number: "n", words: "text", text: "id" }[kind]);
+      if (kind === "number") add(shortly(one, places), "n");
+      else add(one, one.length > WORDS ? "text" : "id");
     });
     return tr;
   }

@@ -3,20 +3,23 @@
 
 const collator = new Intl.Collator("en", { numeric: true });
 const FORMULA = /^[\s'"]*[=+\-@\t\r\n＝＋－＠]/;
+const DECIMAL = /^[+-]?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?$/;
 const NUMBER = /^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$/;
 
-// Numbers by size, other values as words; what is missing comes last, whichever way it is sorted.
+// Numbers by size, also where they are text, then words; what is missing comes last, whichever way it is sorted.
 function compare(one, other, down) {
   const missing = (one === null || one === "") - (other === null || other === "");
   if (missing || one === null || one === "") return missing;
-  const numbers = typeof one === "number" && typeof other === "number";
-  const found = numbers ? one - other : collator.compare(String(one), String(other));
+  const [a, b] = [String(one), String(other)];
+  const [first, second] = [DECIMAL.test(a), DECIMAL.test(b)];
+  const sizes = first && second ? Number(a) - Number(b) : second - first;
+  const found = sizes || collator.compare(a, b);
   return down ? -found : found;
 }
 
 // Places of rows in the order of a column; rows that are alike keep the order they had.
 function sorted(places, values, down) {
-  return places.slice().sort((one, other) => compare(values(one), values(other), down) || one - other);
+  return places.slice().sort((one, other) => compare(values(one), values(other), down));
 }
 
 // Places of the rows that meet every condition: words anywhere, a value of a column, and ranges of numbers.
@@ -38,7 +41,7 @@ function cell(value) {
   if (value === null) return "";
   const text = String(value);
   const plain = typeof value === "string" && FORMULA.test(text) && !NUMBER.test(text) ? "'" + text : text;
-  return /[",\r\n]/.test(plain) || plain !== plain.trim() ? '"' + plain.replaceAll('"', '""') + '"' : plain;
+  return /[",\r\n]/.test(plain) ? '"' + plain.replaceAll('"', '""') + '"' : plain;
 }
 
 function csv(names, rows) {
