@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 
@@ -37,6 +38,11 @@ def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(noise, "KINDS", dict(noise.KINDS))
     for name, table in (("clicks", made.log()), ("truth", made.truth()), ("marked", made.clicks())):
         csv.write_csv(table, tmp_path / f"{name}.csv")
+    pairs = made.log().select(["user", "item"])
+    for name, reviewer, first, decision in (("mine", "r1", 0, "keep"), ("yours", "r2", 3, "drop")):
+        told = pairs.slice(first, 6)
+        told = told.append_column("decision", pa.array([decision] * 6))
+        csv.write_csv(told.append_column("reviewer", pa.array([reviewer] * 6)), tmp_path / f"{name}.csv")
     monkeypatch.chdir(tmp_path)
     make = base.make_settings
     monkeypatch.setattr(base, "make_settings", lambda task, values: make(task, values | QUICK[task]))

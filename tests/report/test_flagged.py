@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from html.parser import HTMLParser
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from accord import AccordError, Classifier, Recommender, write_report
+from accord.data.simulator import Simulation
 from accord.report import flagged as module
 from accord.report.flagged import flagged_rows, with_rows
 from accord.report.rendering import as_data
@@ -160,11 +162,24 @@ def test_settings_that_differ_come_first_and_all_have_a_meaning(fitted: Recommen
     assert "κ" not in rest  # a setting of the council
 
 
-def test_what_reviewers_decided_has_a_place(fitted: Recommender, tmp_path: Path) -> None:
+def test_what_reviewers_decided_is_told(fitted: Recommender, made: Simulation, tmp_path: Path) -> None:
     assert "What reviewers decided" not in fitted.report(tmp_path / "r.html").read_text(encoding="utf-8")
-    page = write_report(fitted, tmp_path / "r.html", decisions="<i>60</i> of 80").read_text(encoding="utf-8")
-    assert "What reviewers decided" in page
-    assert "&lt;i&gt;60" in page
+    own = copy.copy(fitted)
+    subject = own._subject()
+    rows = [item for part in subject.design.parts for item in part.drawn[:12].tolist()]
+    pairs = zip(*(subject.columns[name].take(pa.array(rows)).to_pylist() for name in ("user", "item")), strict=True)
+    for k, pair in enumerate(pairs):
+        own.decide([pair], "drop" if k % 3 else "keep", reviewer=f"r{k % 2}")
+    page = write_report(own, tmp_path / "r.html").read_text(encoding="utf-8")
+    section = page.split('id="decisions"')[1].split("</section>")[0]
+    assert "2 reviewers: 12 right, 24 dropped." in section
+    assert "share of the flagged that are wrong" in section
+    assert "what you would decide" in section
+    again = Recommender(epochs=2, method="normal", seed=1).fit(made.log(), decisions=own.decisions())
+    page = write_report(again, tmp_path / "r.html").read_text(encoding="utf-8")
+    section = page.split('id="decisions"')[1].split("</section>")[0]
+    assert "has learnt from these decisions" in section
+    assert f"{again.notes_['decisions']['flagged']} are flagged" in section
 
 
 def test_a_report_that_cannot_be_written_is_one_sentence(fitted: Recommender, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from accord.report.curves import (
     noise_map,
     quality_histogram,
 )
+from accord.report.decided import decided
 from accord.report.flagged import flagged_rows, with_rows
 from accord.report.rendering import write_page
 from accord.report.settings_table import meanings, settings_table, symbols_in
@@ -36,11 +37,10 @@ LEARNED = "as the noise model hφ learned it, which DeCA trains together with th
 FOUND = "as the council's members found it in labels that they never saw."
 
 
-def write_report(estimator: Estimator, path: str | Path, *, data: Any = None, decisions: Any = None) -> Path:
+def write_report(estimator: Estimator, path: str | Path, *, data: Any = None) -> Path:
     """The page of a trained estimator as one HTML file, and where it is.
 
     ``data`` is the table, its file, or the texts that a classifier was fitted on: flagged labels show their rows.
-    ``decisions`` is a section that says what reviewers decided: text, or markup if it has ``__html__``.
     """
     path = Path(path)
     if path.is_dir():
@@ -50,15 +50,15 @@ def write_report(estimator: Estimator, path: str | Path, *, data: Any = None, de
     one: Any = estimator
     try:
         if estimator.kind == "recommender":
-            write_run_report(one, path, decisions)
+            write_run_report(one, path)
         else:
-            write_classifier_report(one, path, decisions, data)
+            write_classifier_report(one, path, data)
     except OSError as error:
         raise DataError(f"'{path}' cannot be written: {error.strerror or error}; nothing was changed.") from error
     return path
 
 
-def write_run_report(rec: Recommender, path: Path, decisions: Any = None) -> None:
+def write_run_report(rec: Recommender, path: Path) -> None:
     """The page of one run."""
     issues = rec.issues_table()
     write_page(
@@ -66,7 +66,7 @@ def write_run_report(rec: Recommender, path: Path, decisions: Any = None) -> Non
         "run.html",
         SCRIPTS,
         title="Recommender report",
-        decisions=decisions,
+        decided=decided(rec),
         settings=rec.settings.model_dump(),
         own_settings=settings_table(rec.settings_to_save(), "clicks"),
         notes=rec.notes_,
@@ -119,7 +119,7 @@ def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str,
     return rows
 
 
-def write_classifier_report(clf: Classifier, path: Path, decisions: Any = None, data: Any = None) -> None:
+def write_classifier_report(clf: Classifier, path: Path, data: Any = None) -> None:
     """The page of a classifier's run."""
     issues = clf.issues_table()
     names = [str(name) for name in clf.classes_]
@@ -138,7 +138,7 @@ def write_classifier_report(clf: Classifier, path: Path, decisions: Any = None, 
         "classifier.html",
         SCRIPTS,
         title="Classifier report",
-        decisions=decisions,
+        decided=decided(clf),
         model=clf.model_,
         settings=clf.settings.model_dump(),
         own_settings=settings_table(clf.settings_to_save(), "labels"),
