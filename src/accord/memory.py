@@ -24,6 +24,11 @@ def machine_memory() -> int:
     return max(0, min([_available(), *_left_in_groups(), *_left_to_process()]))
 
 
+def fits(need: int) -> bool:
+    """Whether so many bytes may still be taken."""
+    return need <= ALWAYS or need <= machine_memory()
+
+
 def refuse_too_large(need: int, what: str, advice: str, stored: int | None = None) -> None:
     """Refuse what cannot fit into memory, with the estimate, before anything of it is there.
 

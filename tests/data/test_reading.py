@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data import load_clicks, reading
-from accord.data.clicks import match_pairs
+from accord.data.clicks import _sorted, match_pairs, pair_keys
 from accord.errors import DataError
 
 ROWS = {"user": ["b", "a", "b", "a"], "item": ["x", "y", "z", "y"], "ts": [4, 3, 2, 1]}
@@ -375,3 +375,16 @@ def test_times_of_any_size_keep_their_order() -> None:
     assert order(pa.array([3, 2, 1]).cast(pa.decimal128(30, 2))) == [2, 1, 0]
     with pytest.raises(DataError, match="missing times"):
         order(pa.array([1.0, 2.0, float("inf")]))
+
+
+@given(data=st.data(), largest=st.sampled_from([9, 2**31, 2**62]), kind=st.sampled_from([np.int64, np.int32]))
+def test_clicks_are_sorted_by_pair_and_then_by_row(data: st.DataObject, largest: int, kind: Any) -> None:
+    """As by a stable sort of places, whether numbers and places fit into one number or not."""
+    keys = np.array(data.draw(st.lists(st.integers(0, largest), max_size=40)), np.int64)
+    order = np.argsort(keys, kind="stable")
+    found, rows = _sorted(keys.copy())
+    assert found.tolist() == keys[order].tolist()
+    assert rows.tolist() == order.tolist()
+    users = np.array(data.draw(st.lists(st.integers(-1, 2**31 - 1), max_size=9)), np.int32)
+    items = np.full(len(users), 7, kind)
+    assert pair_keys(users, items, 2**31).tolist() == [int(user) * 2**31 + 7 for user in users]

@@ -85,6 +85,25 @@ def test_what_does_not_fit_is_refused_and_what_fits_is_read(
         read_standard_input(path.read_bytes())
 
 
+def test_rows_are_counted_only_where_they_might_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unpacked: list[int]
+) -> None:
+    """Two bytes a row at least, and 56 of memory: of 1,000,000 bytes at most 29 MB."""
+    (tmp_path / "log.csv").write_bytes(b"user,item\n" + b"1,1\n" * 249_998)
+    monkeypatch.setattr(memory, "machine_memory", lambda: 30_000_000)
+    monkeypatch.setattr(dialects, "refuse_rows", lambda *_: pytest.fail("they were counted"))
+    assert read_table(tmp_path / "log.csv")[0].num_rows == 249_998
+    (tmp_path / "log.csv").write_bytes(b"user,item\n" + b'"1\n",1\n' * 100_000)  # quotes are seen all the same
+    assert read_table(tmp_path / "log.csv")[0].num_rows == 100_000
+    monkeypatch.undo()
+    monkeypatch.setattr(memory, "machine_memory", lambda: 20_000_000)
+    counted: list[int] = []
+    monkeypatch.setattr(dialects, "refuse_rows", lambda size, rows, *_: counted.append(rows))
+    (tmp_path / "log.csv").write_bytes(b"user,item\n" + b"1,1\n" * 249_998)
+    assert read_table(tmp_path / "log.csv")[0].num_rows == 249_998
+    assert counted[-1] == 250_000
+
+
 def test_parquet_that_is_piped(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.BytesIO()
     pq.write_table(pa.table({"user": np.arange(500_000), "item": np.arange(500_000) % 7}), file)

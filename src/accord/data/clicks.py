@@ -93,7 +93,9 @@ class Clicks:
 
 
 def pair_keys(users: np.ndarray, items: np.ndarray, n_items: int) -> np.ndarray:
-    return users.astype(np.int64) * n_items + items
+    keys = np.multiply(users, n_items, dtype=np.int64)
+    keys += items
+    return keys
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class LogRows:
     """The rows of a log that are clicks, in their order."""
 
     table: pa.Table
-    """The columns that were asked for."""
+    """The columns that were asked for besides those of users and items."""
     columns: Columns
     rows: np.ndarray | None
     """Their numbers in the source; None where every row is a click."""
@@ -144,7 +146,8 @@ def read_rows(
         table = filtered(table, clicked)  # ids of such rows alone are no users and no items
         (users, user_ids), (items, item_ids) = codes("user", columns.user), codes("item", columns.item)
     origin = Origin(total, total - len(users), _fingerprint(users, items, user_ids, item_ids, rows))
-    return LogRows(table, columns, rows, users, items, user_ids, item_ids, origin)
+    further = [name for name in (columns.time, columns.weight, columns.trusted) if name]
+    return LogRows(table.select(further), columns, rows, users, items, user_ids, item_ids, origin)
 
 
 def with_query(source: Any, query: str | None) -> Any:
@@ -191,6 +194,7 @@ def load_clicks(
         user_ids, item_ids = user_ids.extended(others.user_ids.values), item_ids.extended(others.item_ids.values)
     keys = pair_keys(log.users, log.items, len(item_ids))
     del log
+    pa.default_memory_pool().release_unused()  # the text of the log, before as much is taken for its order
     keys, order = _sorted(keys)
     first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     counts = np.diff(first, append=len(keys))
@@ -267,14 +271,22 @@ def _fingerprint(
 
 
 def _sorted(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers in increasing order, and where each was; of equal ones the first comes first."""
+    """Numbers in increasing order, and where each was; of equal ones the first comes first.
+
+    It is done in place where it can be: each further array of ten million numbers is 80 MB.
+    """
     bits = len(keys).bit_length()
     if int(keys.max(initial=0)).bit_length() + bits > 63:
         order = np.argsort(keys, kind="stable")
         return keys[order], order
-    both = (keys << bits) | np.arange(len(keys))  # one sort of numbers is faster than one of places
-    both.sort()
-    return both >> bits, (both & ((1 << bits) - 1)).astype(np.int32 if bits < 32 else np.int64)
+    kind = np.int32 if bits < 32 else np.int64
+    keys <<= bits  # one sort of numbers is faster than one of places
+    keys |= np.arange(len(keys), dtype=kind)
+    keys.sort()
+    order = np.empty(len(keys), kind)
+    np.bitwise_and(keys, (1 << bits) - 1, out=order, casting="unsafe")
+    keys >>= bits
+    return keys, order
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from accord.memory import refuse_too_large
+from accord.memory import fits, refuse_too_large
 from accord.plain import open_plain, size_of
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".rating": "\t", ".negative": "\t", ".noisy": "\t"}
@@ -23,6 +23,8 @@ BLOCK, LOOK = 1 << 20, 1 << 26
 """Bytes that are looked at together, and after which memory is asked."""
 CELL, CLICK = 8, 40
 """Bytes of memory for a cell of text, besides its letters, and for a row that becomes a click."""
+SHORTEST = 2
+"""Bytes of a row at least: a sign between two columns, and the end of the line."""
 LOOKED_AT = 20
 """Rows that say by which sign columns are separated."""
 STDIN = Path("-")
@@ -129,11 +131,14 @@ def estimated(source: Bytes, columns: int) -> bool:
     """Whether a cell may hold line ends; where none can, rows are found a third faster.
 
     Rows that would not fit into memory are refused on the way, before they are read as a table. Of a compressed
-    file, no more is unpacked than fits.
+    file, no more is unpacked than fits. Rows are not counted where even the shortest would fit.
     """
     quoted, rows, size, look, what = False, 1, 0, LOOK, source.name
     stored = None if source.compression is None else source.size()
     refuse_too_large(source.size(), what, "give a smaller file")
+    most = need_of(source.size(), source.size() // SHORTEST, columns)
+    if stored is None and most and fits(most):  # a file without a size, as under /proc, is counted
+        return any(b'"' in block for block in blocks(source))
     for block in blocks(source):
         quoted, size = quoted or b'"' in block, size + len(block)
         rows += block.count(b"\n") + (block.count(b"\r") if b"\r" in block else 0)
@@ -144,6 +149,11 @@ def estimated(source: Bytes, columns: int) -> bool:
     return quoted
 
 
+def need_of(size: int, rows: int, columns: int) -> int:
+    """Bytes of memory for text of so many rows."""
+    return size + rows * (CELL * columns + CLICK)
+
+
 def refuse_rows(size: int, rows: int, columns: int, what: str, stored: int | None) -> None:
-    need = size + rows * (CELL * columns + CLICK)
+    need = need_of(size, rows, columns)
     refuse_too_large(need, f"{what} with {rows:,} rows", "give fewer rows", stored)

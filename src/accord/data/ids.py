@@ -139,8 +139,10 @@ def encode(
 
 def _present(encoded: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:
     """Row numbers among the values that are ids, −1 for the others, and these values."""
-    values = encoded.dictionary
-    codes = np.asarray(pc.fill_null(encoded.indices, MISSING), dtype=np.int32)
+    values, indices = encoded.dictionary, encoded.indices
+    if indices.null_count:  # else it would be a copy of all
+        indices = pc.fill_null(indices, MISSING)
+    codes = np.asarray(indices, dtype=np.int32)
     absent = np.asarray(_are_missing(values))
     if not absent.any():
         return codes, values

@@ -26,8 +26,10 @@ def read_times(column: pa.ChunkedArray, where: str, name: str) -> tuple[np.ndarr
     bad = DataError(f"Column '{name}' of {where} cannot be read as times; {ADVICE}")
     try:
         column = _plain(column)
-        if pa.types.is_large_string(column.type):
-            column = pc.if_else(pc.equal(column, ""), None, column)
+        if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
+            blank = pc.equal(column, "")
+            if pc.any(blank).as_py():  # else a copy of all for nothing
+                column = pc.if_else(blank, None, column)
             column = _parsed(column, where, name)
         if column.null_count:
             row = pc.index(pc.is_null(column), True).as_py() + 1
@@ -56,7 +58,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
         kind = column.type
     if pa.types.is_decimal(kind):
         return pc.cast(column, pa.float64())
-    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+    if pa.types.is_string_view(kind):
         return pc.cast(column, pa.large_string())
     return column
 
