@@ -26,7 +26,7 @@ from accord.models import recommender_factory
 from accord.models.stack import Single
 from accord.objectives import binary
 from accord.training import Run, TrainingOptions, seeded
-from accord.training.loop import PhaseTrainer
+from accord.training.phase_trainer import PhaseTrainer
 
 
 def our_seconds(name: str, data: Interactions, batch_size: int, rounds: int = 3) -> float:

@@ -117,20 +117,20 @@ def alone(asked: argparse.Namespace) -> Figures:
     """One GMF: with captured steps, and with plain ones."""
     from accord import Recommender
     from accord.data.simulator import SimulatorSettings, simulate
-    from accord.estimators import recommender
+    from accord.estimators import recommender_training
 
     size = (300, 250, 3000) if asked.tiny else (943, 1611, 79_619)
     log = simulate(SimulatorSettings(users=size[0], items=size[1], interactions=size[2])).log()
     figures: Figures = {}
-    kind_of: Any = recommender.stack_kind
+    kind_of: Any = recommender_training.stack_kind
     kinds: dict[str, Any] = {"captured": kind_of, "plain": lambda model: None}
     for name, kind in kinds.items():
-        recommender.stack_kind = kind  # a recommender that cannot be in a stack has plain steps
+        recommender_training.stack_kind = kind  # a recommender that cannot be in a stack has plain steps
         for method in ("normal", "deca"):
             rec = Recommender(method=method, epochs=12, patience=0, device=asked.device).fit(log)
             seconds = [record["train_seconds"] for record in rec.history_[2:]]
             figures[f"{method}, {name}: ms an epoch"] = round(1e3 * median(seconds), 2)
-    recommender.stack_kind = kind_of
+    recommender_training.stack_kind = kind_of
     return figures
 
 

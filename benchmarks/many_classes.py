@@ -15,7 +15,8 @@ from statistics import median
 
 import torch
 
-from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.augmentation import Augmentation
 from accord.estimators.settings import make_settings
 from accord.methods import Setup
@@ -23,7 +24,7 @@ from accord.models.classifiers import NoiseModel, ResNet32
 from accord.models.stack import Single, Stack
 from accord.objectives import multiclass
 from accord.training import Run, TrainingOptions
-from accord.training.loop import PhaseTrainer
+from accord.training.phase_trainer import PhaseTrainer
 
 
 def step_time(

@@ -34,7 +34,7 @@ from accord.models.recommenders import GMF
 from accord.models.stack import Stack, stack
 from accord.objectives import binary
 from accord.training import Run, TrainingOptions, seeded
-from accord.training.loop import PhaseTrainer
+from accord.training.phase_trainer import PhaseTrainer
 
 DIMS, BATCH, ROUNDS, L2 = 32, 2048, 15, 0.1
 

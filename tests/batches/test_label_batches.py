@@ -8,8 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from accord.batches import labels as module
-from accord.batches.labels import LabelBatch, LabelData, LabelFeed, Scaling, as_network_input, on_shared_inputs
+from accord.batches import label_batches, labels, scaling
+from accord.batches.label_batches import LabelBatch, as_network_input
+from accord.batches.labels import LabelData, LabelFeed, on_shared_inputs
+from accord.batches.scaling import Scaling
 from accord.data.augmentation import Augmentation
 from accord.models.classifiers import MLP
 from accord.models.stack import stack
@@ -76,7 +78,7 @@ def test_without_flips_none_is_flipped(flip: bool) -> None:
 def test_an_epoch_has_every_example_once_and_the_last_batch_is_smaller(
     runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK_BATCHES", 2)  # several chunks
+    monkeypatch.setattr(label_batches, "CHUNK_BATCHES", 2)  # several chunks
     data = whole(torch.randn(23, 4), rows=torch.arange(3, 23))
     of_all = feed(data, 6, runs)
     batches = [(len(b), b.rows.clone(), b.labels.clone(), b.inputs.clone()) for b in of_all.epoch(streams(0, runs))]
@@ -146,7 +148,7 @@ def test_the_same_rows_of_the_same_inputs_are_known_as_such() -> None:
 def test_scaling_by_blocks_is_scaling_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     values = torch.randn(50, 3) * 5 + 2
     whole_scaling = Scaling.of(values)
-    monkeypatch.setattr(module, "SCALING_BLOCK", 7)
+    monkeypatch.setattr(scaling, "SCALING_BLOCK", 7)
     blocks = Scaling.of(values)
     assert torch.allclose(blocks.mean, whole_scaling.mean)
     assert torch.allclose(blocks.std, values.std(0, unbiased=False))
@@ -160,7 +162,7 @@ def test_scaling_centres_and_spares_constant_columns() -> None:
 
 @pytest.mark.parametrize("runs", RUNS)
 def test_frozen_logits_are_the_networks_own(runs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK_BATCHES", 2)
+    monkeypatch.setattr(label_batches, "CHUNK_BATCHES", 2)
     each = networks(runs)
     joined, of_all = stack(networks(runs)).eval(), feed(whole(torch.randn(20, 4)), 6, runs)
     for epoch in range(2):
@@ -191,8 +193,9 @@ def test_frozen_networks_are_asked_once_for_all_epochs(
     most: int, augmented: bool, asked: int, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where examples stay as they are and there is room for what is said of them."""
-    monkeypatch.setattr(module, "FROZEN_NUMBERS", most)
-    monkeypatch.setattr(module, "BLOCK", 30)
+    monkeypatch.setattr(labels, "FROZEN_NUMBERS", most)
+    monkeypatch.setattr(label_batches, "BLOCK", 30)
+    monkeypatch.setattr(labels, "BLOCK", 30)
     data, seen = whole(images(20)), list[int]()
     data.augmentation = Augmentation() if augmented else None
     joined: Any = stack(networks(runs, (2, 6, 5))).eval()

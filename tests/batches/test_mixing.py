@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from accord.batches.labels import LabelData, LabelFeed, Scaling, mixed
+from accord.batches.label_batches import mixed
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.augmentation import Augmentation
 from accord.objectives.multiclass import cross_entropy
 

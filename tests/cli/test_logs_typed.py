@@ -161,8 +161,8 @@ def test_options_of_clicks_are_refused_with_labels(accord, tmp_path: Path) -> No
 
 def test_an_interrupted_fit_keeps_every_option_of_its_log(accord, tmp_path: Path) -> None:
     """What is typed is checked by its types when it is read back; nothing of it is left out."""
+    from accord.cli.commands.training import fit
     from accord.cli.fit import Typed, _checked
-    from accord.cli.main import fit
 
     asked = set(inspect.signature(inspect.unwrap(fit)).parameters) - {"resume", "checkpoint", "json"}
     assert asked == set(Typed.__annotations__)

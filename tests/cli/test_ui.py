@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from accord.cli import ui
-from accord.training.loop import Progress
+from accord.training.run import Progress
 
 
 @pytest.fixture

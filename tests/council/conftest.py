@@ -19,6 +19,7 @@ from accord.estimators.council.clicks.membership import folds_of
 from accord.estimators.council.clicks.voices import Voices
 from accord.estimators.council.members import Member
 from accord.estimators.log_split import SEEN, TRAIN, VALID, SplitLog
+from accord.estimators.recommender_data import split_of
 
 
 @dataclass
@@ -51,7 +52,7 @@ def spoken(made: Simulation) -> Callable[..., Spoken]:
 
     def make(kinds: Sequence[str] = ("a", "b"), folds: int = 0, seeds: int = 1, seed: int = 0) -> Spoken:
         rec = Recommender(method="council", folds=folds, seed=seed)
-        split = rec._split({"log": made.log()}, Cache())
+        split = split_of(rec, {"log": made.log()}, Cache())
         part = split.part.copy()
         part[np.flatnonzero(part == TRAIN)[::50]] = SEEN  # such as pairs that are never recommended
         split = replace(split, part=part)

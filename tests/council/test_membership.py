@@ -23,6 +23,7 @@ from accord.estimators.council.clicks.membership import folds_of, members_of
 from accord.estimators.council.members import Member
 from accord.estimators.fitting import fit_together
 from accord.estimators.log_split import SEEN, TRAIN, VALID_FILE, SplitLog
+from accord.estimators.recommender_data import split_of as split_log_of
 
 SMALL: dict[str, Any] = {
     "method": "council", "model": "gmf", "members": ("gmf", "ease"), "member_seeds": 1, "folds": 3, "epochs": 2,
@@ -35,7 +36,7 @@ def council(**changed: Any) -> Recommender:
 
 
 def split_of(rec: Recommender, log: Any) -> SplitLog:
-    return rec._split({"log": log}, Cache())
+    return split_log_of(rec, {"log": log}, Cache())
 
 
 def broken_at(*calls: int) -> Callable[[int, int], nn.Module]:

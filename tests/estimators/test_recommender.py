@@ -20,6 +20,9 @@ from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, SettingError, UnknownIdError
 from accord.estimators import fit_together
 from accord.estimators.log_split import TRAIN
+from accord.estimators.recommender_data import interactions_of
+from accord.estimators.recommender_judging import judge_clicks
+from accord.estimators.recommender_serving import scorer_of
 from accord.evaluation import RankingTask, mean_metrics
 
 QUICK: dict[str, Any] = {"epochs": 2, "batch_size": 512, "dims": 8}
@@ -292,10 +295,10 @@ def test_validation_ranks_for_users_without_a_click_as_the_recommender_will(made
         return Recommender(**settings | more).fit(log, valid=valid, known=new)
 
     rec = fitted()
-    training = rec._interactions(rec.part_ == TRAIN)
+    training = interactions_of(rec, rec.part_ == TRAIN)
     pairs = match_pairs(valid, rec.user_ids_, rec.item_ids_, rec.columns_)
     task = RankingTask.from_pairs(pairs.users, pairs.items, [training])
-    served = mean_metrics(rec._scorer(training), task, [20])
+    served = mean_metrics(scorer_of(rec, training), task, [20])
     (kept,) = [
         one["valid"] for one in rec.history_ if one["epoch"] == rec.metrics_["validation"]["training"]["epoch"]
     ]
@@ -352,7 +355,7 @@ def test_networks_on_a_gpu_rank_and_judge_as_on_the_cpu(model: str, cold: str, m
     here, quality = rec.evaluate_users(made.truth()), rec.quality_
     rec._move("cuda")
     there = rec.evaluate_users(made.truth())
-    rec._judge_clicks()
+    judge_clicks(rec)
     rec._move("cpu")
     assert np.allclose(rec.quality_, quality, atol=1e-4)
     assert here.users.equals(there.users)

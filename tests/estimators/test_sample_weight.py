@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from sklearn.model_selection import GridSearchCV
 
 from accord import Classifier
-from accord.batches.labels import LabelBatch, LabelData, Scaling
+from accord.batches.label_batches import LabelBatch
+from accord.batches.labels import LabelData
+from accord.batches.scaling import Scaling
 from accord.errors import DataError, SettingError
 from accord.estimators.fitting import fit_together
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.noise import NoisyLabels, add_noise
 from accord.errors import SettingError
 from accord.estimators import Classifier

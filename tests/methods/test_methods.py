@@ -17,7 +17,7 @@ from accord.models import recommender_factory
 from accord.objectives import binary
 from accord.objectives import binary_reference as plain
 from accord.training import TrainingOptions, seeded
-from accord.training.loop import make_optimiser
+from accord.training.phase_trainer import make_optimiser
 from accord.training.stepping import Stepper
 
 USERS, ITEMS = 12, 15

@@ -12,11 +12,12 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 from accord import Classifier, Recommender
-from accord.batches.labels import Scaling
+from accord.batches.scaling import Scaling
 from accord.data.simulator import Simulation
 from accord.errors import AccordError, DataError, InterruptedRunError, SettingError
 from accord.estimators.fitting import fit_together, stack_key
 from accord.estimators.networks import scaled_as
+from accord.estimators.recommender_networks import build
 from accord.methods.assembly import Taught
 from accord.models.recommenders import GMF
 from accord.training import Checkpoint, Progress
@@ -312,7 +313,7 @@ def test_own_modules_are_g_and_h_of_clicks(made: Simulation, tmp_path: Path) -> 
     named = Recommender(**CLICKS, method="deca", auxiliary="mf", noise_model="mf").fit(made.log())
 
     def mf(users: int, items: int) -> nn.Module:
-        return named._build("any", "mf", named._training()).__class__(users, items, dims=4, item_bias=True)
+        return build(named, "any", "mf", named._training()).__class__(users, items, dims=4, item_bias=True)
 
     rec = Recommender(**CLICKS, method="deca", auxiliary=mf, noise_model=mf).fit(made.log())
     assert same(weights(rec), weights(named))

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from accord import Classifier, Recommender
-from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.noise import add_noise, add_noise_by_matrix
 from accord.errors import AccordError, DataError, DataWarning, SettingError
 from accord.estimators import fit_together

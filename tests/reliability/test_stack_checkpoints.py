@@ -20,7 +20,7 @@ from accord.experiments.study import CHECKPOINTS, Study
 from accord.experiments.tuning import Tuning, tune
 from accord.tasks.clicks import ClickTask
 from accord.tasks.labels import LabelTask
-from accord.training import checkpoints, loop
+from accord.training import checkpoints, phase_trainer
 from accord.training.checkpoints import Checkpoint, Checkpoints
 
 DEVICES = [
@@ -37,7 +37,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
-    monkeypatch.setattr(loop, "CALLBACK_SECONDS", math.inf)  # callbacks are told at the end of every epoch alone
+    monkeypatch.setattr(phase_trainer, "CALLBACK_SECONDS", math.inf)  # callbacks at the end of every epoch alone
 
 
 def until(calls: int) -> Any:
@@ -124,7 +124,7 @@ def test_a_stack_is_resumed_in_the_middle_of_an_epoch(
     model: str, method: str, made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fit_together(recommenders(model, method, "cpu"), {"log": made.log()})
-    monkeypatch.setattr(loop, "CALLBACK_SECONDS", -1.0)  # and now after every step, too
+    monkeypatch.setattr(phase_trainer, "CALLBACK_SECONDS", -1.0)  # and now after every step, too
     runs, kills = [], 0
     for steps in (3, 17, 40, None):
         runs = recommenders(model, method, "cpu")
@@ -223,19 +223,19 @@ def test_a_search_and_a_comparison_are_resumed_inside_a_stack(
 
 def test_rows_that_are_empty_stay_so(made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU, where a stack is not made smaller for one that leaves."""
-    monkeypatch.setitem(loop.EMPTY_SHARE, "cpu", 0.75)
+    monkeypatch.setitem(phase_trainer.EMPTY_SHARE, "cpu", 0.75)
     test_a_stack_of_recommenders_is_resumed("gmf", "deca-p", 4, "cpu", made, tmp_path)
 
 
 def test_runs_alike_that_diverged_together_stay_together(
     made: Simulation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sound = loop.diverged
+    sound = phase_trainer.diverged
 
     def lost(loss: float, fine: bool, epoch: int, phase: str, options: Any) -> Any:
         return sound(loss, fine and not (options.seed == 0 and epoch == 2), epoch, phase, options)
 
-    monkeypatch.setattr(loop, "diverged", lost)
+    monkeypatch.setattr(phase_trainer, "diverged", lost)
 
     def fit(last: Any = None, place: Path | None = None) -> tuple[list[Recommender], list[int]]:
         runs = [Recommender(method="deca-p", **QUICK, seed=s, c1=c1) for s in (0, 3) for c1 in (1.0, 10.0)]

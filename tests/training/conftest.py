@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from accord.batches.clicks import ClickBatch
-from accord.batches.labels import LabelChunk
+from accord.batches.label_batches import LabelChunk
 from accord.models.stack import as_stack
 from accord.training import loop
 

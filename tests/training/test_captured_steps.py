@@ -18,7 +18,7 @@ from accord.methods import Setup, StepInfo, method_of
 from accord.models import recommender_factory
 from accord.models.stack import as_stack, stack
 from accord.objectives import binary
-from accord.training import Run, TrainingOptions, loop, seeded, training
+from accord.training import Run, TrainingOptions, phase_trainer, seeded, training
 from accord.training.stepping import Stepper
 
 GPU = pytest.mark.gpu
@@ -105,8 +105,8 @@ def test_a_step_that_is_replayed_reads_all_that_changes(
     for capturing in (False, True):
         setup = Setup("clicks", binary, make_settings("clicks", {"ramp_epochs": 2}))
         phases = method_of(method, "clicks")().bound(setup).phases(lambda *role: stack(members(*role, runs=runs)))
-        monkeypatch.setattr(loop, "Stepper", OnceCaptured if capturing else Stepper)
-        made_of = loop.make_optimiser
+        monkeypatch.setattr(phase_trainer, "Stepper", OnceCaptured if capturing else Stepper)
+        made_of = phase_trainer.make_optimiser
 
         def make(phase: Any, options: Any, device: Any, capturing: bool = capturing, made_of: Any = made_of) -> Any:
             optimiser = made_of(phase, options, device)
@@ -114,7 +114,7 @@ def test_a_step_that_is_replayed_reads_all_that_changes(
             return optimiser
 
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "make_optimiser", make)
+            patch.setattr(phase_trainer, "make_optimiser", make)
             chosen = TrainingOptions(epochs=4, batch_size=32, updates="dense")
             each = [
                 Run(replace(chosen, seed=k, learning_rate=0.01 * (k + 1)), data, ClickFeed) for k in range(runs)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from accord.batches.clicks import ClickBatch, ClickFeed
-from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.interactions import Interactions
 from accord.errors import AccordError, SettingError
 from accord.estimators import Classifier
@@ -37,7 +38,7 @@ from accord.training import (
     stream,
     training,
 )
-from accord.training.loop import make_optimiser
+from accord.training.phase_trainer import make_optimiser
 from accord.training.random import OwnRandomness
 from accord.training.stepping import Stepper
 

@@ -17,7 +17,7 @@ from accord.experiments.compare import compare
 from accord.experiments.study import Study
 from accord.methods import method_of
 from accord.tasks.clicks import ClickTask
-from accord.training import loop, stepping
+from accord.training import phase_trainer, stepping
 
 QUICK: dict[str, Any] = {"epochs": 6, "patience": 2, "batch_size": 512, "dims": 8, "device": "cpu"}
 VARIED: list[dict[str, Any]] = [
@@ -192,7 +192,7 @@ def test_a_run_that_stopped_is_not_changed_while_its_place_is_empty(
     restore: str, made: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a GPU, where a stack is made smaller when a part of its places is empty."""
-    monkeypatch.setitem(loop.EMPTY_SHARE, "cpu", 0.9)
+    monkeypatch.setitem(phase_trainer.EMPTY_SHARE, "cpu", 0.9)
     settings = {**QUICK, "epochs": 12, "patience": 1, "restore": restore, "method": "normal", "model": "mf"}
     rates = (0.001, 0.01, 0.05, 0.1)
     runs = [Recommender(**settings, learning_rate=rate) for rate in rates]

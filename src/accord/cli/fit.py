@@ -62,6 +62,7 @@ class Typed(TypedDict):
     weight: NotRequired[Text | None]
     trusted: NotRequired[Text | None]
     on_missing: NotRequired[Text]
+    decisions: NotRequired[Text | None]
 
 
 def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
@@ -72,8 +73,9 @@ def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
             words[name] = os.path.abspath(words[name])
     if is_address(words["data"]):
         words["data"] = "address"  # a password is not kept
-    if words["trusted"] is not None and os.path.exists(words["trusted"]):
-        words["trusted"] = os.path.abspath(words["trusted"])
+    for name in ("trusted", "decisions"):
+        if words[name] is not None and os.path.exists(words[name]):
+            words[name] = os.path.abspath(words[name])
     return _fit(typed, Checkpointing(words, seconds=seconds))
 
 
@@ -111,7 +113,9 @@ def _fit(typed: dict[str, Any], checkpointing: Checkpointing) -> dict[str, Any]:
     given = given_data(**{name: typed[name] for name in DATA}, ignore=typed["ignore"] or [], more=more)
     given.refuse_other_task(clean=typed["clean"])
     values = {"model": given.usual_model} | values
-    return run_fit(given, typed["out"], values, typed["clean"], typed["overwrite"], checkpointing)
+    told = typed.get("decisions")
+    decisions = None if told is None else Path(told)
+    return run_fit(given, typed["out"], values, typed["clean"], typed["overwrite"], checkpointing, decisions)
 
 
 def run_fit(
@@ -121,8 +125,10 @@ def run_fit(
     clean: Path | None = None,
     overwrite: bool = False,
     checkpointing: Checkpointing | None = None,
+    decisions: Path | None = None,
 ) -> dict[str, Any]:
     from accord.estimators.run_folder import REPORT, check_free
+    from accord.tasks.deciding import decisions_at
     from accord.tasks.runs import run_of
 
     estimator = given.check(values)  # before the path is looked at or a row is read
@@ -130,7 +136,10 @@ def run_fit(
     checkpointing = checkpointing or Checkpointing()
     checkpointing.refuse_taken(out, overwrite)
     with system_memory():
+        told = None if decisions is None else decisions_at(decisions)
         job = given.fit_job(values, clean)
+        if told is not None:
+            job.source = {**job.source, "decisions": told}
         for line in job.beforehand:
             ui.say(line)
 

@@ -67,7 +67,7 @@ def run_review(
 
 def _read(path: Path, given: dict[str, Path | None]) -> tuple[Any, Any, Any]:
     """The columns of a run, what is shown of each label, and the order of looking at them."""
-    from accord.decisions.design import Design
+    from accord.estimators.deciding import subject_of
     from accord.tasks.runs import open_run
 
     estimator: Any = open_run(path).estimator
@@ -81,7 +81,7 @@ def _read(path: Path, given: dict[str, Path | None]) -> tuple[Any, Any, Any]:
 
         _refuse(given, ("items",), "is for clicks, and this run is of labelled data")
         items, shown = labels_to_review(estimator, given["images"], given["data"])
-    return items, shown, Design.of(items.quality, items.flagged, items.given, items.own)
+    return items, shown, subject_of(estimator).design
 
 
 def _refuse(given: dict[str, Path | None], names: tuple[str, ...], why: str) -> None:
@@ -95,9 +95,9 @@ def _check_address(listen: str, others_may_connect: bool, port: int) -> None:
         raise SettingError(f"There is no port {port}; give one from 1 to 65535, or 0 for any that is free.")
     if listen != HERE and not others_may_connect:
         raise SettingError(
-            f"Listening at {listen}, other people of the network may reach the page, and whoever sees its address on "
-            "the way, which is not encrypted, may decide in your name. Better make a tunnel on the other machine "
-            "(ssh -N -L PORT:127.0.0.1:PORT THIS-MACHINE); or say that you mean it with --others-may-connect."
+            f"At {listen} other machines can reach the page, and nothing on the way is encrypted: who sees its address "
+            "can decide in your name. Better make a tunnel on the other machine (ssh -N -L "
+            "PORT:127.0.0.1:PORT THIS-MACHINE), or say that you mean it with --others-may-connect."
         )
 
 

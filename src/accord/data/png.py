@@ -14,7 +14,8 @@ FEW_GREYS = 32
 
 
 def small_png(pixels: np.ndarray, largest: int) -> bytes:
-    """An image (height, width, channels) of at most so many pixels a side; other numbers than bytes are stretched."""
+    """An image (height, width, channels) of at most so many pixels a side; other numbers than bytes are stretched
+    to them."""
     values = np.asarray(pixels, float)
     low, high = values.min(), values.max()
     if low < 0 or high > 255 or high <= FEW_GREYS:

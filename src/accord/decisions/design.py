@@ -14,6 +14,10 @@ NEAREST = 50
 """Labels that are not flagged but next to it: at least so many, and as many as are flagged."""
 
 
+PARTS = ("flagged", "next", "rest")
+"""Labels that are flagged; those that come next; all others."""
+
+
 @dataclass(frozen=True)
 class Part:
     """Labels of one kind, for which one number is estimated: those that are flagged, the next ones, the rest."""
@@ -61,7 +65,7 @@ class Design:
         rng = np.random.default_rng(int(identity[:16], 16))
         parts = tuple(
             Part(name, items, rng.permutation(items))
-            for name, items in (("flagged", worst), ("next", others[:near]), ("rest", others[near:]))
+            for name, items in zip(PARTS, (worst, others[:near], others[near:]), strict=True)
         )
         return Design(identity, quality, flagged, given, np.concatenate([worst, others]), parts)
 

@@ -32,6 +32,8 @@ FEWEST = 5
 """Random checks from which a share is told."""
 WORTH = 0.1
 """Looking goes on while at least this share of the next labels is wrong."""
+Answers = dict[int, bool | None]
+"""Whether each label that was decided is wrong; nothing where the person cannot say."""
 
 
 @dataclass(frozen=True)
@@ -119,12 +121,12 @@ def estimate(design: Design, decisions: Sequence[Decision]) -> Estimate:
         error = Value.of(e)
         truly = _wrong({name: _corrected(draws, sizes[name], e, rng) for name, draws in counts.items()}, sizes)
     stop, left = _stop(design, answers)
-    checks = len(_sample(design.part("flagged"), answers)[1])
+    checks = len(Sample.of(design.part("flagged"), answers).drawn)
     return Estimate(len(answers), checks, _wrong(counts, sizes), truly, error, again, stop, left)
 
 
-def answers_of(design: Design, decisions: Iterable[Decision]) -> tuple[dict[int, bool | None], int, int]:
-    """Whether each label is wrong by the last word on it; how many have two answers, and how many of these differ."""
+def answers_of(design: Design, decisions: Iterable[Decision]) -> tuple[Answers, int, int]:
+    """Whether each label is wrong by the last word on it; how many have two answers; how many of these differ."""
     first: dict[tuple[str, int], bool | None] = {}
     again, differ = 0, 0
     for one in decisions:
@@ -137,7 +139,7 @@ def answers_of(design: Design, decisions: Iterable[Decision]) -> tuple[dict[int,
     by_item: dict[int, list[bool | None]] = {}
     for (_, item), says in first.items():
         by_item.setdefault(item, []).append(says)
-    answers: dict[int, bool | None] = {}
+    answers: Answers = {}
     for item, own in by_item.items():
         known = [says for says in own if says is not None]
         again, differ = again + max(0, len(known) - 1), differ + sum(says != known[0] for says in known[1:])
@@ -146,35 +148,50 @@ def answers_of(design: Design, decisions: Iterable[Decision]) -> tuple[dict[int,
     return answers, again, differ
 
 
-def _sample(part: Part, answers: dict[int, bool | None]) -> tuple[list[bool], list[bool], int]:
-    """What is counted worst first, a random sample of the rest, and how many the rest are."""
-    decided = np.fromiter((int(item) in answers for item in part.items), bool, len(part.items))
-    begun = len(decided) if decided.all() else int((~decided).argmax())
-    counted = {int(item) for item in part.items[:begun]}
-    sample = list[bool]()
-    for item in map(int, part.drawn):
-        if item in counted:
-            continue
-        if item not in answers:
-            break
-        says = answers[item]
-        sample += [] if says is None else [says]
-    known = [says for item in counted if (says := answers[item]) is not None]
-    return known, sample, len(part.items) - len(known)
+@dataclass(frozen=True)
+class Sample:
+    """What is known of a part: the places, worst first, and answers of labels that were decided."""
+
+    counted: list[tuple[int, bool]]
+    """Worst first without a gap; those where the person was unsure are left out."""
+    drawn: list[tuple[int, bool]]
+    """A random sample of the rest."""
+    rest: int
+    """How many labels are not counted."""
+
+    @staticmethod
+    def of(part: Part, answers: Answers) -> Sample:
+        decided = np.fromiter((item in answers for item in part.items.tolist()), bool, len(part.items))
+        begun = len(decided) if decided.all() else int((~decided).argmax())
+        rank = {item: place for place, item in enumerate(part.items.tolist()) if decided[place]}
+        drawn = list[tuple[int, bool]]()
+        for item in part.drawn.tolist():
+            if item not in answers:
+                break
+            if rank[item] >= begun and (says := answers[item]) is not None:
+                drawn.append((rank[item], says))
+        counted = [(k, says) for k in range(begun) if (says := answers[int(part.items[k])]) is not None]
+        return Sample(counted, drawn, len(part.items) - len(counted))
+
+    @property
+    def wrong(self) -> int:
+        return sum(says for _, says in self.drawn)
 
 
-def _draws(part: Part, answers: dict[int, bool | None], rng: np.random.Generator) -> np.ndarray | None:
+def _draws(part: Part, answers: Answers, rng: np.random.Generator) -> np.ndarray | None:
     """Draws of the number of wrong labels of a part; nothing where too few are decided at random."""
-    known, sample, rest = _sample(part, answers)
+    sample = Sample.of(part, answers)
+    size, wrong = len(sample.drawn), sample.wrong
     if not len(part.items):
         return np.zeros(DRAWS)
-    if rest > len(sample) and len(sample) < FEWEST:
+    if sample.rest > size and size < FEWEST:
         return None
-    wrong, left = sum(sample), rest - len(sample)
-    shares = rng.beta(0.5 + wrong, 0.5 + len(sample) - wrong, DRAWS)
-    if wrong in (0, len(sample)):  # then the interval reaches to the end (Brown, Cai & DasGupta, 2001)
+    shares = rng.beta(0.5 + wrong, 0.5 + size - wrong, DRAWS)
+    if wrong in (0, size):  # then the interval reaches to the end (Brown, Cai & DasGupta, 2001)
         shares[: round(AT_END * DRAWS)] = float(wrong > 0)
-    return sum(known) + wrong + (rng.binomial(left, shares) if left else np.zeros(DRAWS))
+    left = sample.rest - size
+    known = sum(says for _, says in sample.counted) + wrong
+    return known + (rng.binomial(left, shares) if left else np.zeros(DRAWS))
 
 
 def _corrected(
@@ -200,7 +217,7 @@ def _wrong(counts: dict[str, np.ndarray | None], sizes: dict[str, int]) -> Wrong
 # -- where to stop, and where to flag --------------------------------------------------------------------
 
 
-def wrong_by_rank(design: Design, answers: dict[int, bool | None]) -> np.ndarray | None:
+def wrong_by_rank(design: Design, answers: Answers) -> np.ndarray | None:
     """The chance that each label is wrong, in the order of looking at them; nothing where too little is known.
 
     A logistic curve over the logarithm of the rank, fitted to what was drawn at random and what was looked at worst
@@ -208,31 +225,28 @@ def wrong_by_rank(design: Design, answers: dict[int, bool | None]) -> np.ndarray
     """
     from sklearn.linear_model import LogisticRegression
 
-    ranks, wrong, weights = list[int](), list[bool](), list[float]()
-    rank_of = np.empty(len(design.quality), np.int64)
-    rank_of[design.asked] = np.arange(len(design.asked))
+    known = list[tuple[int, bool, float]]()
+    begin = 0
     for part in design.parts:
-        known, sample, rest = _sample(part, answers)
-        decided = [int(item) for item in part.items if answers.get(int(item)) is not None][: len(known)]
-        drawn = [int(item) for item in part.drawn if int(item) in answers and int(item) not in set(decided)]
-        drawn = [item for item in drawn if answers[item] is not None][: len(sample)]
-        for items, weight in ((decided, 1.0), (drawn, max(1, rest) / max(1, len(sample)))):
-            ranks += [int(rank_of[item]) for item in items]
-            wrong += [bool(answers[item]) for item in items]
-            weights += [weight] * len(items)
-    if len(wrong) < 2 * FEWEST or len(set(wrong)) < 2:
+        sample = Sample.of(part, answers)
+        known += [(begin + place, says, 1.0) for place, says in sample.counted]
+        weight = max(1, sample.rest) / max(1, len(sample.drawn))
+        known += [(begin + place, says, weight) for place, says in sample.drawn]
+        begin += len(part.items)
+    wrong = np.array([says for _, says, _ in known], bool)
+    if len(wrong) < 2 * FEWEST or wrong.all() or not wrong.any():
         return None
-    weights = np.array(weights) * (len(weights) / np.sum(weights))
-    curve = LogisticRegression(C=10.0).fit(_steps(np.array(ranks)), np.array(wrong), sample_weight=weights)
-    at = curve.predict_proba(_steps(np.arange(len(design.asked))))[:, 1]
-    return np.minimum.accumulate(at)
+    weights = np.array([weight for *_, weight in known])
+    ranks = np.array([rank for rank, *_ in known])
+    curve = LogisticRegression(C=10.0).fit(_steps(ranks), wrong, sample_weight=weights / weights.mean())
+    return np.minimum.accumulate(curve.predict_proba(_steps(np.arange(begin)))[:, 1])
 
 
 def _steps(ranks: np.ndarray) -> np.ndarray:
     return np.log1p(ranks)[:, None]
 
 
-def _stop(design: Design, answers: dict[int, bool | None]) -> tuple[int | None, float | None]:
+def _stop(design: Design, answers: Answers) -> tuple[int | None, float | None]:
     chances = wrong_by_rank(design, answers)
     if chances is None:
         return None, None

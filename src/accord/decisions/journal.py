@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from accord.errors import DataError, SettingError
+from accord.files import write_whole
 from accord.locks import locked, owner_of
 from accord.plain import read_plain
 
@@ -233,6 +234,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= 0)
 
 
+def reviewers(run: Path) -> set[str]:
+    """Who has decided something about a run."""
+    folder = run / FOLDER
+    there = folder.is_dir() and not folder.is_symlink()
+    return {path.name.removesuffix(ENDING) for path in folder.glob(f"*{ENDING}")} if there else set()
+
+
 def journals(run: Path, identity: str, size: int | None = None) -> dict[str, list[Decision]]:
     """What every reviewer decided on a run, step by step; nothing is changed."""
     folder = run / FOLDER
@@ -245,6 +253,15 @@ def journals(run: Path, identity: str, size: int | None = None) -> dict[str, lis
         if REVIEWER.fullmatch(journal.reviewer) and journal._read():
             found[journal.reviewer] = journal.steps
     return found
+
+
+def write_journal(run: Path, reviewer: str, identity: str, decisions: Sequence[Decision]) -> None:
+    """A whole journal of one reviewer's decisions, in a run folder that is being written."""
+    path = _path(run, reviewer)
+    path.parent.mkdir(exist_ok=True)
+    lines = [json.dumps({"format": FORMAT, "run": identity, "reviewer": reviewer}) + "\n"]
+    steps = [Step((one.item,), one.action, one.label, one.at, one.why) for one in decisions]
+    write_whole(path, "".join([*lines, *(step.to_line() for step in steps)]))
 
 
 def now() -> str:

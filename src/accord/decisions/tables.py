@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from accord.decisions.design import Design
+from accord.decisions.design import PARTS, Design, Part
 from accord.decisions.journal import ACTIONS, REVIEWER, WHY, Decision
 from accord.decisions.resolving import verdicts
 from accord.errors import DataError, SettingError, nearest
@@ -25,28 +26,35 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True)
-class Subject:
-    """The labels of a run, as decisions speak of them."""
+class Names:
+    """How the labels of some data are named."""
 
     task: str
-    design: Design
-    columns: dict[str, pa.Array]
-    """What names each label, by position."""
     classes: np.ndarray | None
+    """A click is right or not; it has no other class."""
     find: Callable[[pa.Table], np.ndarray]
     """The positions of the labels that a table names, −1 where there is none."""
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """A click is right or not; it has no other class."""
         return ACTIONS if self.classes is not None else tuple(one for one in ACTIONS if one != "fix")
 
     def class_number(self, label: Any) -> int:
         """The number of a class, by its name in any form."""
         names = [] if self.classes is None else [_word(value) for value in self.classes.tolist()]
         if _word(label) not in names:
-            raise DataError(f"'{label}' is none of the run's classes: {nearest(str(label), names)}")
+            raise DataError(f"'{label}' is none of the classes of the data: {nearest(str(label), names)}")
         return names.index(_word(label))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The labels of a run, as decisions speak of them."""
+
+    names: Names
+    design: Design
+    columns: dict[str, pa.Array]
+    """What names each label, by position."""
 
 
 def to_table(subject: Subject, decisions: Iterable[Decision]) -> pa.Table:
@@ -55,8 +63,8 @@ def to_table(subject: Subject, decisions: Iterable[Decision]) -> pa.Table:
     at = pa.array([one.item for one in own], pa.int64())
     columns: dict[str, Any] = {name: values.take(at) for name, values in subject.columns.items()}
     columns["decision"] = pa.array([one.action for one in own], pa.string())
-    if subject.classes is not None:
-        names = subject.classes.tolist()
+    if subject.names.classes is not None:
+        names = subject.names.classes.tolist()
         kind = pa.array(names).type
         columns["decided_label"] = pa.array([None if one.label is None else names[one.label] for one in own], kind)
     for column, name in (("reviewer", "reviewer"), ("decided_at", "at"), ("why", "why")):
@@ -82,31 +90,62 @@ def _places(design: Design, items: list[int]) -> dict[str, Any]:
     }
 
 
-def from_table(table: pa.Table, subject: Subject, where: str = "the decisions") -> list[Decision]:
-    """The decisions of a table on the labels of a run."""
-    words = checked(table, where)
-    at = subject.find(words)
+def from_table(table: pa.Table, names: Names, where: str = "the decisions") -> list[Decision]:
+    """The decisions of a table on labels of these names."""
+    checked(table, where)
+    lacking = set(KEYS[names.task]) - set(table.column_names)
+    if lacking:
+        raise DataError(f"{_begun(where)} have no column '{lacking.pop()}', so they are not on {names.task}.")
+    at = names.find(table)
     if (at < 0).any():
         row = int((at < 0).argmax())
-        keys = ", ".join(str(words[name][row].as_py()) for name in KEYS[subject.task] if name in words.column_names)
+        keys = ", ".join(str(table[name][row].as_py()) for name in KEYS[names.task])
         raise DataError(
-            f"Row {row + 1} of {where} is on a label that is not in the data ({keys}), or that has another given "
-            "label there; give the decisions that were made on these data."
+            f"Row {row + 1} of {where} is on a label that is not in the data ({keys}), or that is given as another "
+            "class there; give the decisions that were made on these data."
         )
-    labels = _column(words, "decided_label")
     found = []
-    for number, values in enumerate(zip(*(_column(words, n) for n in WORDS), labels, at.tolist(), strict=True)):
-        action, reviewer, moment, why, label, item = values
-        if action not in subject.actions:
+    columns = (_column(table, name) for name in (*WORDS, "decided_label", "given_label"))
+    for number, (action, reviewer, moment, why, label, given, item) in enumerate(
+        zip(*columns, at.tolist(), strict=True)
+    ):
+        if action not in names.actions:
             raise DataError(f"Row {number + 1} of {where} says '{action}'; of clicks it is keep, drop or unsure.")
         if (label is not None) != (action == "fix"):
             raise DataError(
                 f"Row {number + 1} of {where} says '{action}' and has {'a' if label is not None else 'no'} "
                 "decided_label; a decision to fix has one, and no other."
             )
-        code = None if label is None else subject.class_number(label)
-        found.append(Decision(item, action, code, reviewer or "reviewer", moment or "", why or "chosen", number))
+        if label is not None and given is not None and _word(label) == _word(given):
+            action, label = "keep", None  # it is fixed to what it was
+        code = None if label is None else names.class_number(label)
+        who = "reviewer" if reviewer is None else _word(reviewer)
+        found.append(Decision(item, action, code, who, str(moment or ""), why or "chosen", number))
     return found
+
+
+def design_of(table: pa.Table, at: np.ndarray, size: int) -> Design | None:
+    """The order in which labels were looked at, as far as a table tells it; all that is not in it is −1.
+
+    ``at`` are the positions of the labels of the table, ``size`` how many labels there are.
+    """
+    if not set(PLACES) <= set(table.column_names):
+        return None
+    part_of, sizes, rank, draw = (_column(table, name) for name in ("part", "part_size", "rank", "draw"))
+    parts = []
+    for name in PARTS:
+        rows = [row for row, own in enumerate(part_of) if own == name]
+        own = {sizes[row] for row in rows} or {0}
+        places = [(rank[row], draw[row]) for row in rows]
+        count = own.pop()
+        sound = not own and type(count) is int and 0 <= count <= size
+        if not sound or not all(type(k) is int and 0 <= k < count for place in places for k in place):
+            return None
+        items, drawn = np.full((2, count), NOWHERE)
+        items[[place for place, _ in places]] = drawn[[place for _, place in places]] = at[rows]
+        parts.append(Part(name, items, drawn))
+    flagged = np.zeros(size, bool)
+    return Design("0" * 32, np.zeros(size), flagged, None, np.empty(0, np.int64), tuple(parts))
 
 
 WORDS = ("decision", "reviewer", "decided_at", "why")
@@ -118,7 +157,7 @@ def checked(table: pa.Table, where: str = "the decisions") -> pa.Table:
     named = any(set(one) <= set(table.column_names) for one in KEYS.values())
     if "decision" not in table.column_names or not named:
         raise DataError(
-            f"{where[:1].upper()}{where[1:]} have no column 'decision' with 'index', or with 'user' and 'item'; "
+            f"{_begun(where)} have no column 'decision' with 'index', or with 'user' and 'item'; "
             f"the columns are {', '.join(table.column_names[:12])}. Known keys are {', '.join(keys)}."
         )
     allowed = {"decision": ACTIONS, "why": (*WHY, None)}
@@ -130,16 +169,27 @@ def checked(table: pa.Table, where: str = "the decisions") -> pa.Table:
                     f"{', '.join(one for one in values if one)}."
                 )
     for row, value in enumerate(_column(table, "reviewer")):
-        if value is not None and not REVIEWER.fullmatch(value):
-            raise DataError(f"Row {row + 1} of {where} has a reviewer's name that is none: '{value[:80]}'.")
+        if value is not None and not REVIEWER.fullmatch(_word(value)):
+            raise DataError(f"Row {row + 1} of {where} has a reviewer's name that is none: '{_word(value)[:80]}'.")
     return table
+
+
+def _begun(where: str) -> str:
+    return where[:1].upper() + where[1:]
 
 
 def _column(table: pa.Table, name: str) -> list[Any]:
     if name not in table.column_names:
         return [None] * table.num_rows
     values = table[name].to_pylist()
-    return [None if value == "" else value for value in values]
+    return [None if value == "" else _written(value) for value in values]
+
+
+def _written(value: Any) -> Any:
+    """Times as they are written: readers of text recognise them."""
+    if not isinstance(value, datetime):
+        return value
+    return value.replace(tzinfo=value.tzinfo or UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 # -- joining ---------------------------------------------------------------------------------------------
@@ -154,14 +204,26 @@ def merged(tables: Sequence[pa.Table], names: Sequence[str]) -> tuple[pa.Table, 
         if not set(key) <= set(part.column_names):
             raise SettingError(f"'{name}' holds decisions of another kind than '{names[0]}': one has clicks.")
     columns = list(dict.fromkeys(name for part in parts for name in part.column_names))
-    rows = [{name: row.get(name) for name in columns} for part in parts for row in part.to_pylist()]
+    schema = _schema(parts, columns)
+    rows = [
+        {name: _as_typed(row.get(name), schema.field(name).type) for name in columns}
+        for part in parts
+        for row in part.to_pylist()
+    ]
     once = {tuple((name, _word(row[name])) for name in (*key, *MEANT) if name in row): row for row in rows}
     order = sorted(once.values(), key=lambda row: str(row.get("decided_at") or ""))
-    whole = pa.Table.from_pylist(order, schema=_schema(parts, columns)) if order else parts[0]
+    whole = pa.Table.from_pylist(order, schema=schema) if order else parts[0]
     return whole, _differing(whole, key)
 
 
 MEANT = ("decision", "decided_label", "reviewer", "decided_at", "why")
+
+
+def _as_typed(value: Any, kind: pa.DataType) -> Any:
+    """A value for a column that may be text because other parts have it as text."""
+    if value is None or value == "":
+        return None
+    return _word(_written(value)) if pa.types.is_string(kind) else value
 
 
 def _schema(parts: Sequence[pa.Table], columns: list[str]) -> pa.Schema:
@@ -169,7 +231,9 @@ def _schema(parts: Sequence[pa.Table], columns: list[str]) -> pa.Schema:
     fields = []
     for name in columns:
         kinds = [part.schema.field(name).type for part in parts if name in part.column_names]
-        fields.append(pa.field(name, kinds[0] if all(kind == kinds[0] for kind in kinds) else pa.string()))
+        kinds = [kind for kind in kinds if not pa.types.is_null(kind)] or [pa.string()]
+        alike = all(kind == kinds[0] for kind in kinds) and not pa.types.is_timestamp(kinds[0])
+        fields.append(pa.field(name, kinds[0] if alike else pa.string()))
     return pa.schema(fields)
 
 

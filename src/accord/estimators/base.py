@@ -14,6 +14,8 @@ import torch
 from torch import nn
 
 from accord.data.tables_out import TableKind, as_kind, check_table_kind
+from accord.decisions.journal import Decision
+from accord.decisions.tables import Subject
 from accord.errors import AccordError, SettingError
 from accord.estimators.settings import SETTINGS_TITLE, make_settings, own_settings, parameters_of, signature_of
 from accord.estimators.trust import bars_of, doubt
@@ -111,6 +113,8 @@ class Estimator:
     history_: list[EpochRecord]
     architectures_: dict[str, str]
     notes_: dict[str, Any]
+    decisions_: Sequence[Decision] = ()
+    """What people decided about its labels."""
     votes_: dict[str, Any] | None
     """What the members of a council say of each label."""
 
@@ -246,7 +250,7 @@ class Estimator:
         """Keep the networks that answer, and what is known of their training."""
         self.history_, self.architectures_ = trained.history, trained.architectures
         self.networks_ = {role: network for role, network in trained.kept.items() if role != "prior"}
-        self.votes_ = None
+        self.votes_, self.decisions_ = None, ()
         self.notes_ |= {} if trained.prior is None else {"prior": trained.prior.notes}
 
     @property
@@ -267,6 +271,46 @@ class Estimator:
     def _shown(self, table: pa.Table) -> Any:
         """A result as the kind of table that is wanted."""
         return as_kind(table, self._output or self._came_as)
+
+    # -- decisions of people -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def _subject(self) -> Subject:
+        """Its labels, as decisions speak of them."""
+
+    def decide(
+        self, labels: Any, decision: str | None = None, *, label: Any = None, reviewer: str = "reviewer"
+    ) -> Self:
+        """Record what a person decided about labels: 'keep', 'fix' (with its new ``label``), 'drop' or 'unsure'.
+
+        ``labels`` are rows of examples, as `find_label_issues` numbers them (``index``), or pairs of a user and an
+        item. Without a ``decision`` they are a table of decisions, or a file of one, as `decisions` gives it. They
+        are shown by `find_label_issues`, saved with the run, and learnt from by ``fit(..., decisions=…)``.
+        """
+        from accord.estimators.deciding import record
+
+        self._require_fit()
+        self.decisions_ = [*self.decisions_, *record(self, labels, decision, label, reviewer)]
+        return self
+
+    def decisions(self) -> Any:
+        """Every decision, in order: a table that can be written to a file and used with the same labels again."""
+        return self._shown(self.decisions_table())
+
+    def decisions_table(self) -> pa.Table:
+        """What `decisions` says, as an Arrow table."""
+        from accord.estimators.deciding import table_of
+
+        self._require_fit()
+        return table_of(self)
+
+    def decisions_estimate(self) -> dict[str, Any]:
+        """What the decisions so far say of all labels: how many of the flagged are wrong, how many of the others,
+        each with an interval, and how many labels are worth looking at."""
+        from accord.decisions.estimates import estimate
+
+        self._require_fit()
+        return estimate(self._subject().design, self.decisions_).to_show()
 
     # -- keeping -----------------------------------------------------------------------------------------
 

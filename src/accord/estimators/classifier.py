@@ -14,8 +14,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from accord.batches.labels import LabelData, Scaling
+from accord.batches.labels import LabelData
+from accord.batches.scaling import Scaling
 from accord.data.table_columns import TableColumns
+from accord.decisions.tables import Subject
 from accord.errors import DataError, SettingError
 from accord.estimators import (
     classifier_folder,
@@ -28,6 +30,7 @@ from accord.estimators import (
     scikit_folder,
 )
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
+from accord.estimators.deciding import Decided
 from accord.estimators.examples import NotTrainedError, refused
 from accord.estimators.inputs import examples_of
 from accord.estimators.issues import flag_share
@@ -82,6 +85,8 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
     _device: torch.device
     _inputs: np.ndarray
     _rows: Any
+    _decided: Decided | None
+    _given: np.ndarray
     """The examples as an estimator of scikit-learn gets them."""
     _weights: np.ndarray | None
     _whole: LabelData
@@ -169,6 +174,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         *,
         clean: tuple[Any, Any] | None = None,
         eval_set: tuple[Any, Any] | None = None,
+        decisions: Any = None,
         names: Any = None,
         callback: Callback | None = None,
         checkpoint: CheckpointPath | None = None,
@@ -182,13 +188,16 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         and 0 leaves it out of what is learnt. Held-out examples count by their weights too.
         A part of the examples is held out, with the labels it has, to choose the epoch. ``clean`` holds examples
         with trusted labels for mw-net; ``eval_set`` ones whose accuracy is written into the history and decides
-        nothing. ``names`` are the examples' own, such as files. ``callback`` receives the progress.
+        nothing. ``decisions``, a table or a file of what people decided about these labels, are learnt from: what
+        is kept or fixed has its decided label and is trusted, what is dropped is left out, and how many labels are
+        flagged agrees with the decisions. ``names`` are the examples' own, such as files. ``callback`` receives the
+        progress.
         ``checkpoint`` is a file in which the training is saved from time to time. If it exists, the training is
         resumed from it; when all is done, it is removed. Progress is shown on a terminal and in a notebook;
         ``verbose`` True shows it anywhere, False nowhere.
         """
         source = {"X": X, "y": y, "clean": clean, "eval_set": eval_set, "names": names}
-        source["sample_weight"] = sample_weight
+        source |= {"sample_weight": sample_weight, "decisions": decisions}
         return self._fit(source, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
@@ -196,7 +205,8 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
     def _divided(self, source: Mapping[str, Any], cache: Cache) -> dict[str, Any]:
         own = {"sample_weight": self._weights}
-        return {"X": source["X"], "y": source.get("y"), "divided": self.part_ == classifier_training.VALID, **own}
+        own |= {"decisions": source.get("decisions"), "divided": self.part_ == classifier_training.VALID}
+        return {"X": source["X"], "y": source.get("y"), **own}
 
     def _as_prior(self, given: Any) -> nn.Module:
         return classifier_networks.as_prior(self, given)
@@ -269,6 +279,9 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         """What `find_label_issues` says, as an Arrow table."""
         self._require_fit()
         return classifier_judging.issues_table(self, share)
+
+    def _subject(self) -> Subject:
+        return classifier_judging.subject(self)
 
     def _flagged(self, share: float | None) -> np.ndarray:
         return self.is_issue_ if share is None else flag_share(self.label_quality_, share)

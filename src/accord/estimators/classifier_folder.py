@@ -12,7 +12,7 @@ import pyarrow.parquet
 import torch
 from safetensors.numpy import load_file, save_file
 
-from accord.batches.labels import Scaling
+from accord.batches.scaling import Scaling
 from accord.data.parquet_files import parquet_names
 from accord.data.table_columns import TableColumns
 from accord.data.text_arrays import as_array

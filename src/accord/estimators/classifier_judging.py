@@ -8,12 +8,17 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from accord.batches.labels import BLOCK, LabelFeed
+from accord.batches.label_batches import BLOCK
+from accord.batches.labels import LabelFeed
+from accord.decisions.design import Design
+from accord.decisions.resolving import verdicts
+from accord.decisions.tables import Names, Subject
 from accord.errors import DataError
 from accord.estimators.base import Trained
 from accord.estimators.classifier_folder import THUMBNAILS
 from accord.estimators.classifier_inputs import as_fitted
 from accord.estimators.classifier_training import TRAIN, VALID, data_of
+from accord.estimators.deciding import Decided, find_rows, note, shown
 from accord.estimators.examples import known_ids, on_device
 from accord.estimators.issues import worst_first
 from accord.estimators.label_issues import judge
@@ -43,9 +48,40 @@ def finish(clf: Classifier, trained: Trained, judges: bool) -> None:
         clf.label_quality_, clf.predicted_ = judged.quality, judged.predicted
         clf.is_issue_, clf.noise_matrix_ = judged.is_issue, judged.noise_matrix
     if judges:
-        clf.worst_images_ = _worst_images(clf)
         _measure_lowest(clf)
-    del clf._whole, clf._eval_set, clf._inputs, clf._weights, clf._rows
+    if clf._decided is not None:
+        _apply_decisions(clf, clf._decided, judges)
+    if judges:
+        clf.worst_images_ = _worst_images(clf)
+    del clf._whole, clf._eval_set, clf._inputs, clf._weights, clf._rows, clf._decided, clf._given
+
+
+def _apply_decisions(clf: Classifier, found: Decided, judges: bool) -> None:
+    """Say of decided labels what was decided; of the others, flag as many as the decisions tell are wrong."""
+    clf.labels_, clf.decisions_ = clf._given, found.decisions
+    if not judges and clf.votes_ is None:
+        return
+    right, fixed, dropped = found.at("keep"), found.at("fix"), found.at("drop")
+    labels = [found.verdicts[item].label for item in fixed.tolist()]
+    clf.predicted_[right], clf.predicted_[fixed] = clf.labels_[right], labels
+    quality, flagged = clf.label_quality_, clf.is_issue_
+    quality[right], quality[fixed], quality[dropped] = 1, 0, 0
+    flagged[right], flagged[fixed], flagged[dropped] = False, True, True
+    open_ = np.ones(len(flagged), bool)
+    open_[np.concatenate([right, fixed, dropped])] = False
+    before = int((flagged & open_).sum())
+    clf.is_issue_, moved = found.flag(quality, flagged, open_)
+    clf.notes_["decisions"] = note(found, before, int((clf.is_issue_ & open_).sum()), moved)
+
+
+def subject(clf: Classifier) -> Subject:
+    """The labels as decisions speak of them."""
+    words, count = clf.classes_[clf.labels_], len(clf.labels_)
+    columns: dict[str, Any] = {"index": pa.array(np.arange(count))}
+    columns |= {} if clf.names_ is None else {"file": pa.array(clf.names_)}
+    columns["given_label"] = pa.array(words)
+    names = Names("labels", clf.classes_, lambda table: find_rows(table, count, words))
+    return Subject(names, Design.of(clf.label_quality_, clf.is_issue_, clf.labels_), columns)
 
 
 def _hear(clf: Classifier, council: Any) -> None:
@@ -83,7 +119,7 @@ def issues_table(clf: Classifier, share: float | None) -> pa.Table:
     """Every example that it was fitted on and what is said of its label, worst first."""
     named = {} if clf.names_ is None else {"file": clf.names_}
     named |= {} if clf.index_ is None else {"source_index": clf.index_}
-    return worst_first(
+    table = worst_first(
         pa.table(
             {
                 "index": np.arange(len(clf.labels_)),
@@ -96,6 +132,7 @@ def issues_table(clf: Classifier, share: float | None) -> pa.Table:
             }
         )
     )
+    return shown(table, verdicts(clf.decisions_), np.asarray(table["index"]), clf.classes_)
 
 
 def probabilities(clf: Classifier, X: Any) -> np.ndarray:

@@ -9,14 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from accord.batches.labels import LabelData, LabelFeed, Scaling
+from accord.batches.labels import LabelData, LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.augmentation import Augmentation
 from accord.data.splits import stratified_mask
+from accord.decisions.tables import Names
 from accord.errors import DataError, SettingError
 from accord.estimators.base import Cache, Prepared, place_of
 from accord.estimators.classifier_inputs import as_fitted, asked, known_of, take_examples
 from accord.estimators.classifier_networks import check_networks, keeps_weights, networks_of
 from accord.estimators.classifier_stacks import shared_by_stack
+from accord.estimators.deciding import decided, find_rows
 from accord.estimators.examples import as_weights, count, on_device, refuse_other_than_pairs, scaled_weights
 from accord.estimators.handed import weights_of
 from accord.estimators.inputs import examples_of
@@ -28,8 +31,8 @@ from accord.training import Run, has_whole_gpu
 if TYPE_CHECKING:
     from accord.estimators.classifier import Classifier
 
-TRAIN, VALID = 0, 1
-"""The use of an example: trained on, or held out for choosing the epoch."""
+TRAIN, VALID, LEFT_OUT = 0, 1, 2
+"""The use of an example: trained on, held out for choosing the epoch, or of neither use, as a person dropped it."""
 
 
 def prepare(clf: Classifier, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
@@ -38,13 +41,15 @@ def prepare(clf: Classifier, source: Mapping[str, Any], device: torch.device, ca
     _refuse(settings, source)
     clf._device, clf.notes_ = device, {}
     take_examples(clf, source, cache)
+    left = _learn_decisions(clf, source)
     weights = as_weights(source.get("sample_weight"), len(clf.labels_))
     crossed = clf._rows is not None and not settings.method_class.convenes  # then models of folds judge all labels
-    held = _held_out(clf, source, crossed)
-    clf.part_ = np.where(held, VALID, TRAIN).astype(np.int8)
-    clf._weights = scaled_weights(weights, ~held)
+    held = _held_out(clf, source, crossed) & ~left
+    learnt = ~held & ~left
+    clf.part_ = np.select([left, held], [LEFT_OUT, VALID], TRAIN).astype(np.int8)
+    clf._weights = scaled_weights(weights, learnt)
     values = _on_device(clf, source["X"], cache)
-    rows = torch.from_numpy(np.flatnonzero(~held) if lesson is None else lesson.rows).to(device)
+    rows = torch.from_numpy(np.flatnonzero(learnt) if lesson is None else lesson.rows).to(device)
     clf.scaling_ = _scaling(clf, values, rows, lesson)
     given = torch.from_numpy(clf.labels_).to(device)
     clf._whole = data_of(clf, values, given, torch.arange(len(clf.labels_), device=device))
@@ -80,6 +85,25 @@ def _refuse(settings: Any, source: Mapping[str, Any]) -> None:
         raise SettingError(f"Method '{settings.method}' learns from no clean examples; leave clean= out.")
     if source.get("sample_weight") is not None and not method.takes_weights:
         raise SettingError(f"Method '{settings.method}' takes no sample_weight; leave it out.")
+
+
+def _learn_decisions(clf: Classifier, source: Mapping[str, Any]) -> np.ndarray:
+    """Take decided labels in the place of those that were given; gives the examples that are left out."""
+    left = np.zeros(len(clf.labels_), bool)
+    clf._decided, clf._given = None, clf.labels_
+    if source.get("decisions") is None:
+        return left
+    words = clf.classes_[clf.labels_]
+    names = Names("labels", clf.classes_, lambda table: find_rows(table, len(words), words))
+    found = clf._decided = decided(source["decisions"], names, len(words))
+    clf.labels_ = clf.labels_.copy()
+    for item, verdict in found.verdicts.items():
+        if verdict.action == "fix":
+            clf.labels_[item] = verdict.label
+    left[found.at("drop")] = True
+    if left.all():
+        raise DataError("The decisions drop every example, so nothing is left to learn from.")
+    return left
 
 
 def _held_out(clf: Classifier, source: Mapping[str, Any], crossed: bool) -> np.ndarray:
@@ -183,6 +207,7 @@ def _identity(clf: Classifier, source: Mapping[str, Any]) -> list[tuple[Any, Any
     own += [] if source.get("lesson") is None else source["lesson"].identity()
     own += place_of(source)
     own += weights_of([clf.model, *clf.objects().values()], clf.settings.pretrained)
+    own += [] if clf._decided is None else [(clf.part_, clf.part_)]
     own += [] if clf._weights is None else [(clf._weights, clf._weights)]
     own += [] if source.get("divided") is None else [(source["divided"], source["divided"])]
     return [*own, *((one, np.asarray(one)) for one in further)]

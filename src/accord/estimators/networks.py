@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from accord.batches.labels import Scaling
+from accord.batches.scaling import Scaling
 from accord.errors import DataError, SettingError, first_line, nearest
 from accord.estimators.handed import copied, is_frozen
 from accord.estimators.naming import is_estimator, is_own, object_of

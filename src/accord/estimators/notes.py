@@ -53,6 +53,21 @@ class Weights(BaseModel):
     frozen: Annotated[int, Field(ge=0)]
 
 
+class Decisions(BaseModel):
+    """What people had decided about the labels that were learnt from."""
+
+    keep: Annotated[int, Field(ge=0)]
+    fix: Annotated[int, Field(ge=0)]
+    drop: Annotated[int, Field(ge=0)]
+    unsure: Annotated[int, Field(ge=0)]
+    reviewers: Annotated[int, Field(ge=0)]
+    differing: Annotated[int, Field(ge=0)]
+    wrong_of_all: dict[str, Number] | None
+    flagged_by_the_usual_rule: Annotated[int, Field(ge=0)]
+    flagged: Annotated[int, Field(ge=0)]
+    calibrated: bool
+
+
 class ClickNotes(BaseModel):
     """What is said besides counts of the log."""
 
@@ -60,6 +75,7 @@ class ClickNotes(BaseModel):
     lowest: dict[str, Number] = {}
     prior: Member | None = None
     weights: Weights | None = None
+    decisions: Decisions | None = None
     council: CouncilOfClicks | None = None
 
 

@@ -14,6 +14,7 @@ from accord.data.clicks import Origin, locate, pair_keys, read_rows, with_query
 from accord.data.databases import is_address
 from accord.data.reading import NAME_KEY, TEXT_KEY, filtered, is_text, read_table
 from accord.data.rewriting import same_form, text_file, write_rows
+from accord.decisions.resolving import verdicts
 from accord.errors import DataError
 
 if TYPE_CHECKING:
@@ -139,6 +140,8 @@ class JudgedLog:
 
     rec: Recommender
     found: Original
+    decided: str | None = None
+    """Where people's decisions alone say what goes: what becomes of flagged clicks that nobody decided."""
 
     def cleaned(self, share: float | None = None) -> pa.Table:
         return filtered(self.found.table(), self._kept(share))
@@ -170,7 +173,15 @@ class JudgedLog:
         return rewrite(self.found, draft, target, every, self._columns(share))
 
     def _kept(self, share: float | None) -> np.ndarray:
-        return self.found.kept(self.rec.judged_clicks(share)["is_label_issue"])
+        flagged = self.rec.judged_clicks(share)["is_label_issue"]
+        return self.found.kept(flagged if self.decided is None else self._gone(flagged))
+
+    def _gone(self, flagged: np.ndarray) -> np.ndarray:
+        """Clicks that people dropped; with them the flagged ones that nobody decided, if these are to go too."""
+        gone = flagged & (self.decided == "drop")
+        for item, verdict in verdicts(self.rec.decisions_).items():
+            gone[item] = verdict.action == "drop" or (verdict.action == "unsure" and gone[item])
+        return gone
 
     def _columns(self, share: float | None) -> dict[str, pa.Array]:
         judged = self.rec.judged_clicks(share)

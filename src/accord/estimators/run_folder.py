@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +21,9 @@ import accord
 from accord.data.ids import Ids
 from accord.data.parquet_files import parquet_names, read_parquet_file
 from accord.data.reading import Columns
+from accord.decisions.journal import FOLDER, reviewers
 from accord.errors import AccordError, DataError, first_line
+from accord.estimators import deciding
 from accord.estimators.allocations import no_larger_than
 from accord.estimators.naming import is_own
 from accord.estimators.notes import sound_notes
@@ -58,11 +60,16 @@ DAMAGE = (
 
 
 @contextmanager
-def new_folder(path: Path, kind: str, *, overwrite: bool = False) -> Iterator[Path]:
-    """A fresh folder that takes the place of ``path`` when the block succeeds, and vanishes if not."""
+def new_folder(
+    path: Path, kind: str, *, overwrite: bool = False, decided_by: Collection[str] = ()
+) -> Iterator[Path]:
+    """A fresh folder that takes the place of ``path`` when the block succeeds, and vanishes if not.
+
+    One that holds decisions of people is only replaced by one that holds theirs too.
+    """
     path = behind_links(path)
     clear_dead(path)
-    check_free(path, kind, overwrite=overwrite)
+    check_free(path, kind, overwrite=overwrite, decided_by=decided_by)
     try:
         with whole_folder(path) as draft:
             yield draft
@@ -80,7 +87,7 @@ def _alike_readable(folder: Path) -> None:
             path.chmod(mode)
 
 
-def check_free(path: Path, kind: str, *, overwrite: bool = False) -> None:
+def check_free(path: Path, kind: str, *, overwrite: bool = False, decided_by: Collection[str] = ()) -> None:
     """Refuse a place that is taken; with ``overwrite`` only a folder of ours of the same kind may be replaced."""
     there = standing(path)
     if not there.exists() or (there.is_dir() and not any(there.iterdir())):
@@ -92,6 +99,12 @@ def check_free(path: Path, kind: str, *, overwrite: bool = False) -> None:
         raise DataError(f"'{path}' holds a {found}, not a {kind}, so it is left alone; choose another path.")
     if not overwrite:
         raise DataError(f"'{path}' exists already; choose another path or pass overwrite=True.")
+    lost = reviewers(there) - set(decided_by)
+    if lost:
+        raise DataError(
+            f"'{path}' holds decisions of '{min(lost)}', which would be lost; choose another path, or move the "
+            f"folder '{FOLDER}' in it away."
+        )
 
 
 def kind_of(path: Path) -> str | None:
@@ -123,8 +136,10 @@ def save(estimator: Estimator, path: Path, *, overwrite: bool, also: Callable[[P
     """A trained estimator as a run folder, whole or not at all."""
     built = {role: name for role, name in estimator.architectures_.items() if not is_own(name)}
     networks = {role: network for role, network in estimator.networks_.items() if role in built}
-    with new_folder(path, estimator.kind, overwrite=overwrite) as draft:
+    decided_by = {one.reviewer for one in estimator.decisions_}
+    with new_folder(path, estimator.kind, overwrite=overwrite, decided_by=decided_by) as draft:
         own = estimator._save_files(draft)
+        deciding.save(estimator, draft)
         config = {
             "format": SCHEMA_VERSION,
             "kind": estimator.kind,
@@ -165,6 +180,7 @@ def load(run: Path, kind: str, own_model: bool, make: Callable[[dict[str, Any]],
             network.requires_grad_(False).eval()
         estimator.history_ = read_history(run / HISTORY, estimator.metric)
         estimator._check_loaded(run)
+    estimator.decisions_ = deciding.load(estimator, run)
     return estimator
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,7 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from accord.data.frames import column_of, take_rows, with_columns
+from accord.decisions.journal import Decision
+from accord.decisions.resolving import verdicts
 from accord.errors import DataError, SettingError, nearest
+from accord.estimators.deciding import Undecided, check_undecided
 
 How = Literal["beside", "replace"]
 PREDICTED = "predicted_label"
@@ -24,6 +28,7 @@ class TablesBack:
     predicted_: np.ndarray
     classes_: np.ndarray
     notes_: dict[str, Any]
+    decisions_: Sequence[Decision]
 
     def cleaned_table(self, table: Any = None, share: float | None = None) -> Any:
         """The rows that are not flagged, in order, as they were: all columns, all repeats, and the types they had.
@@ -50,18 +55,36 @@ class TablesBack:
         source = self._source(table)
         if how == "beside":
             return with_columns(source, {PREDICTED: self.classes_[self.predicted_]})
-        name = self._label_column(source)
-        own = column_of(source, name)
-        if not np.array_equal(self.class_numbers(own.to_pylist(), unknown=True), self.labels_):
+        flagged = np.flatnonzero(self._flagged(share))
+        return self._with_labels(source, flagged, self.predicted_[flagged])
+
+    def decided_table(self, table: Any = None, undecided: Undecided = "keep", label: str | None = None) -> Any:
+        """The table with people's decisions in it: labels that they fixed are changed, rows that they dropped are
+        gone, all others are as they were. With ``undecided="drop"`` rows that are flagged and that nobody decided
+        are gone too. ``label`` names the column of labels, by default that of the training."""
+        check_undecided(undecided)
+        source, held = self._source(table), verdicts(self.decisions_)
+        fixed = np.array([item for item, one in held.items() if one.action == "fix"], np.int64)
+        gone = self._flagged(None) & (undecided == "drop")
+        for item, one in held.items():
+            gone[item] = one.action == "drop" or (one.action == "unsure" and gone[item])
+        if len(fixed):
+            classes = np.array([held[item].label for item in fixed.tolist()])
+            source = self._with_labels(source, fixed, classes, label)
+        return take_rows(source, np.flatnonzero(~gone))
+
+    def _with_labels(self, source: Any, rows: np.ndarray, classes: np.ndarray, label: str | None = None) -> Any:
+        """A table with other labels in some rows, written as they are written elsewhere in it."""
+        name = self._label_column(source, label)
+        if not np.array_equal(self.class_numbers(column_of(source, name).to_pylist(), unknown=True), self.labels_):
             raise DataError(
                 f"The labels in column '{name}' are not those of the training; relabel with how='beside'."
             )
         first = np.zeros(len(self.classes_), np.int64)
-        first[self.labels_[::-1]] = np.arange(len(self.labels_))[
-            ::-1
-        ]  # the first row of each class, as it was written
-        rows = np.where(self._flagged(share), first[self.predicted_], np.arange(len(self.labels_)))
-        return with_columns(source, {name: rows}, replace=True)
+        first[self.labels_[::-1]] = np.arange(len(self.labels_))[::-1]  # the first row of each class
+        taken = np.arange(len(self.labels_))
+        taken[rows] = first[classes]
+        return with_columns(source, {name: taken}, replace=True)
 
     def _flagged(self, share: float | None) -> np.ndarray:
         raise NotImplementedError
@@ -109,8 +132,8 @@ class TablesBack:
         file = self.notes_.get("file") or self.notes_.get("labels")
         return file if isinstance(file, str) and file != "folders" else None
 
-    def _label_column(self, source: Any) -> str:
-        label = self.notes_.get("label")
+    def _label_column(self, source: Any, label: str | None = None) -> str:
+        label = self.notes_.get("label") if label is None else label
         if label is None or label not in getattr(source, "column_names", getattr(source, "columns", ())):
             raise DataError("The table has no column of labels by a name that is known; relabel with how='beside'.")
         return label

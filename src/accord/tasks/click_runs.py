@@ -29,6 +29,7 @@ class ClickRun(SavedRun):
             f"({notes['merged']} repeats merged); {notes['valid']} for validation: {notes['split']}",
             *self.handed(),
             *self.heard(),
+            *self.learnt_decisions(),
             *self.kept_epochs("ndcg@20", "NDCG@20"),
             *self.doubts(),
             f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise",
@@ -49,6 +50,10 @@ class ClickRun(SavedRun):
         flagged = int(issues["is_label_issue"].to_numpy().sum())
         judged = cache(lambda: rec.with_original(data))
         return Audit(issues, flagged, rule, lambda: judged().cleaned(share), tables, measured, original=judged)
+
+    def decided(self, undecided: Any, data: Path | None = None) -> tuple[Any, Any]:
+        judged = self.estimator.with_decisions(undecided, log=data)
+        return judged.cleaned, judged
 
     def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
         if probabilities:

@@ -18,6 +18,9 @@ from accord.estimators.measuring import as_bool
 from accord.tasks.label_sources import in_the_order_of, new_examples
 from accord.tasks.runs import Audit, Evaluation, Predictions, SavedRun, detection_rows
 
+LABEL = "label"
+"""The column of labels, in a table of them that had none."""
+
 
 class LabelRun(SavedRun):
     what = "labels"
@@ -33,7 +36,13 @@ class LabelRun(SavedRun):
                 f"Noise added: {noise['rate']:.0%} of labels redrawn ({noise['kind']}), "
                 f"{noise['realised']:.1%} are wrong"
             )
-        lines += [*self.handed(), *self.heard(), *self.kept_epochs("accuracy", "accuracy"), *self.doubts()]
+        lines += [
+            *self.handed(),
+            *self.heard(),
+            *self.learnt_decisions(),
+            *self.kept_epochs("accuracy", "accuracy"),
+            *self.doubts(),
+        ]
         lines += notes_of(clf)
         return [*lines, f"{issues['flagged']} labels ({issues['share']:.1%}) look wrong"]
 
@@ -62,6 +71,15 @@ class LabelRun(SavedRun):
         return Audit(
             issues, int(flagged.sum()), rule, cleaned, tables, measured, marked=marked, relabelled=relabelled
         )
+
+    def decided(self, undecided: Any, data: Path | None = None) -> tuple[Any, Any]:
+        clf = self.estimator
+        if data is not None or clf.source_file_ is not None:
+            return lambda: clf.decided_table(data, undecided), None
+        # Images of a folder of classes, or an array: the labels as they are now, by the number or name of each.
+        names = {"index": np.arange(len(clf.labels_))} | ({} if clf.names_ is None else {"file": clf.names_})
+        own = pa.table({**names, LABEL: clf.classes_[clf.labels_]})
+        return lambda: clf.decided_table(own, undecided, LABEL), None
 
     def predict(self, data: Path, probabilities: bool, skip_unknown: bool) -> Predictions:
         clf = self.estimator

@@ -95,6 +95,11 @@ class SavedRun(ABC):
         """Scores of pairs, or labels of examples."""
 
     @abstractmethod
+    def decided(self, undecided: Any, data: Path | None = None) -> tuple[Any, Any]:
+        """What was fitted on with people's decisions in it: what gives the table, and the log, row by row, where it
+        is one."""
+
+    @abstractmethod
     def write_report(self, path: Path) -> None: ...
 
     def kept_epochs(self, metric: str, words: str) -> list[str]:
@@ -125,6 +130,18 @@ class SavedRun(ABC):
         said = [f"council: {len(council['members'])} members{lost}; {self.what} judged {council['judged']}"]
         alone = f"members alone: {each} {self.estimator.metric_words} on noisy validation"
         return [*said, alone] if kinds else said
+
+    def learnt_decisions(self) -> list[str]:
+        """What people had decided that was learnt from, in words."""
+        told = self.estimator.notes_.get("decisions")
+        if not told:
+            return []
+        counts = ", ".join(f"{told[action]} {action}" for action in ("keep", "fix", "drop") if told[action])
+        words = f"learnt from decisions of {told['reviewers']} reviewer(s): {counts or 'nothing certain'}"
+        flags = f"{told['flagged']} of the other {self.what} are flagged"
+        if told["calibrated"]:
+            flags += f", {told['flagged_by_the_usual_rule']} by the usual rule, which the decisions contradict"
+        return [words, flags]
 
     def doubts(self) -> list[str]:
         """One sentence where the flags are not to be trusted, or a member is better by itself."""

@@ -4,7 +4,8 @@ from accord.training.checkpoints import Checkpoint, CheckpointPath, Checkpoints,
 from accord.training.device import has_whole_gpu, resolve_device
 from accord.training.driving import drive
 from accord.training.fork_safety import computes_here
-from accord.training.loop import PhaseTrainer, training
+from accord.training.loop import training
+from accord.training.phase_trainer import PhaseTrainer
 from accord.training.random import derive, seeded, stream
 from accord.training.run import Callback, EpochRecord, Progress, Run, TrainingOptions
 

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from accord.batches.labels import LabelFeed, Scaling
+from accord.batches.labels import LabelFeed
+from accord.batches.scaling import Scaling
 from accord.data.splits import stratified_folds
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
@@ -127,6 +128,9 @@ class _Session:
         self.device: torch.device = prepared.run.data.device
         self.learnt = np.flatnonzero(clf.part_ == 0)
         self.held = np.flatnonzero(clf.part_ != 0)
+        told = clf._decided
+        self.trusted = np.empty(0, np.int64) if told is None else told.at("keep", "fix")
+        """Examples whose labels people decided."""
         images = "many images" if len(self.labels) >= MANY_IMAGES else "images"
         self.looks = images if len(clf.shape_) == 3 else "tables"
         settings = self.settings
@@ -206,6 +210,7 @@ class _Session:
                 found.append(consensus(said, self.labels, **how))
             else:
                 found.append(again(said, self.labels, found[0].noise, **how))
+            found[-1].targets[self.trusted] = np.eye(self.classes)[self.labels[self.trusted]]
         best = max(range(len(found)), key=lambda number: (found[number].noise.held_out, number))
         return self._told(found, best, np.concatenate(every, 1), told)
 
@@ -304,6 +309,7 @@ class _Session:
             strong=number > 0,
         )
         source = {"X": self.source["X"], "y": self.source["y"], "lesson": lesson}
+        source["decisions"] = self.source.get("decisions")
         return Member(kind.name, estimator, source, fold=fold)
 
     @torch.no_grad()

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from accord.batches.labels import LabelData, Scaling
+from accord.batches.labels import LabelData
+from accord.batches.scaling import Scaling
 from accord.data.augmentation import Augmentation
 
 

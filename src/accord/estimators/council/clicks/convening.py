@@ -21,6 +21,7 @@ from accord.estimators.council.clicks.weights import Choice
 from accord.estimators.council.members import Asked, Member, refuse_lost, told_of
 from accord.estimators.naming import spelled
 from accord.estimators.recommender import Recommender
+from accord.estimators.recommender_data import split_of
 from accord.methods.assembly import HEAD, Taught, Together
 from accord.training import Callback
 
@@ -58,7 +59,7 @@ def convene(
     rec: Recommender, prepared: Prepared, source: Mapping[str, Any], cache: Cache, callback: Callback | None
 ) -> Generator[Asked, list[Member], Convened]:
     """Have the members fitted, weigh them by noisy validation, and judge every click."""
-    settings, split = rec.settings, rec._split(source, cache)
+    settings, split = rec.settings, split_of(rec, source, cache)
     folds = folds_of(settings, split)
     members = members_of(rec, split, source, folds)
     if all(member.fold is None for member in members):  # they came fitted, and have seen all

@@ -1,0 +1,112 @@
+"""The clicks of a recommender: its log, read and divided, and the parts that it learns from and is measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from accord.data.clicks import Clicks, load_clicks, locate, match_pairs, pair_keys
+from accord.data.interactions import Interactions
+from accord.data.marks import RIGHT, UNKNOWN, WRONG
+from accord.decisions.tables import Names
+from accord.errors import DataError
+from accord.estimators.base import Cache
+from accord.estimators.deciding import Decided, decided
+from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, split_log
+from accord.evaluation import RankingTask
+
+if TYPE_CHECKING:
+    from accord.estimators.recommender import Recommender
+
+
+def split_of(rec: Recommender, source: Mapping[str, Any], cache: Cache) -> SplitLog:
+    """The log, read and divided; once for all that divide it alike."""
+    rec._decided = None
+    if source.get("divided") is not None:  # of a member of a council, or a prior
+        return source["divided"]
+    log, known = source["log"], source.get("known")
+    columns: dict[str, Any] = {n: source.get(n) for n in ("user", "item", "time", "query", "weight")}
+    columns |= {"on_missing": source.get("on_missing") or "drop"}
+    trusted = source.get("trusted")
+    clicks = cache.get(
+        ("log", *columns.items()),
+        [log, known, trusted],
+        lambda: load_clicks(log, known=known, trusted=trusted, **columns),
+    )
+    told = source.get("decisions")
+    if told is not None:
+        clicks, rec._decided = cache.get(("decisions",), [clicks, told], lambda: _marked(clicks, told))
+    settings, valid, seen = rec.settings, source.get("valid"), source.get("seen")
+    drawn = (settings.seed, settings.valid_share, settings.split) if valid is None else ()
+    return cache.get(("split", *drawn), [clicks, valid, seen], lambda: split_log(clicks, valid, seen, settings))
+
+
+def _marked(clicks: Clicks, told: Any) -> tuple[Clicks, Decided]:
+    """Clicks that are marked as right or wrong by what people decided."""
+    found = decided(told, names_of(clicks), len(clicks))
+    marks = np.zeros(len(clicks), np.int8) if clicks.marks is None else clicks.marks.copy()
+    marks[found.at("keep")], marks[found.at("drop")] = RIGHT, WRONG
+    marks[found.at("unsure")] = UNKNOWN
+    return replace(clicks, marks=marks), found
+
+
+def names_of(clicks: Clicks) -> Names:
+    """How clicks are named: by their user and their item."""
+
+    def find(table: pa.Table) -> np.ndarray:
+        users, items = clicks.user_ids.find(table["user"]), clicks.item_ids.find(table["item"])
+        known = (users >= 0) & (items >= 0)
+        at, there = locate(clicks.keys, pair_keys(users, items, len(clicks.item_ids)), known)
+        return np.where(there, at, -1)
+
+    return Names("clicks", None, find)
+
+
+def interactions_of(rec: Recommender, part: int | np.ndarray, device: torch.device | str = "cpu") -> Interactions:
+    """Its clicks of one use, or those of these rows; those to train on with their weights."""
+    clicks, rows = rec.clicks_, rec.part_ == part if isinstance(part, int) else part
+    weights = (
+        clicks.weights[rows] if isinstance(part, int) and part == TRAIN and clicks.weights is not None else None
+    )
+    sizes = len(rec.user_ids_), len(rec.item_ids_)
+    return Interactions.from_pairs(clicks.users[rows], clicks.items[rows], *sizes, device, weights)
+
+
+def validation_task(rec: Recommender, training: Interactions) -> RankingTask | None:
+    """The clicks that are held out, to be ranked high."""
+    held = (rec.part_ != TRAIN) & (rec.part_ != SEEN)
+    if not held.any():
+        return None
+    seen = [] if (rec.part_ < SEEN).all() else [interactions_of(rec, SEEN, training.device)]
+    users, items, settings = rec.clicks_.users[held], rec.clicks_.items[held], rec.settings
+    masked = [training, *seen]
+    task = RankingTask.from_pairs(users, items, masked, max_users=settings.valid_users, seed=settings.seed)
+    task = _as_served(rec, task, training)
+    if not len(task.users):
+        raise DataError("No user of the validation clicks has a training click, so that they decide nothing.")
+    return task
+
+
+def _as_served(rec: Recommender, task: RankingTask, training: Interactions) -> RankingTask:
+    """Users without a training click are ranked as in use: by popularity, unless the model is to rank them."""
+    if rec.settings.cold_users == "model":
+        return task
+    return task.with_settled(training.degrees[task.users] == 0, by_popularity(training))
+
+
+def eval_task(rec: Recommender, eval_set: Any, training: Interactions) -> RankingTask | None:
+    """Pairs to rank high, among all that the log does not hold."""
+    if eval_set is None:
+        return None
+    pairs = match_pairs(eval_set, rec.user_ids_, rec.item_ids_, rec.columns_)
+    seen = [training, interactions_of(rec, rec.part_ != TRAIN, training.device)]
+    users, items = pairs.users[pairs.known], pairs.items[pairs.known]
+    if not len(users):
+        raise DataError("No pair of the eval_set has a known user and item; are these the same ids as in the log?")
+    task = RankingTask.from_pairs(users, items, seen, max_users=rec.settings.valid_users)
+    return _as_served(rec, task, training)

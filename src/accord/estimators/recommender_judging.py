@@ -1,0 +1,121 @@
+"""What a trained recommender says of every click of its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from accord.batches.clicks import positives
+from accord.data.marks import UNKNOWN
+from accord.decisions.design import Design
+from accord.decisions.resolving import verdicts
+from accord.decisions.tables import Subject
+from accord.errors import AccordError
+from accord.estimators.base import Trained
+from accord.estimators.deciding import Decided, note, shown
+from accord.estimators.issues import worst_first
+from accord.estimators.log_split import TRAIN, by_popularity, over_pairs
+from accord.estimators.originals import with_columns
+from accord.estimators.recommender_data import names_of
+from accord.evaluation import mean_metrics
+from accord.training import Run, stream
+
+if TYPE_CHECKING:
+    from accord.estimators.recommender import Recommender
+
+NON_CLICKS = 100_000
+"""Non-clicks whose mean quality is the threshold for flagging clicks."""
+
+
+def finish(rec: Recommender, trained: Trained, judges: bool) -> None:
+    """Keep what was learned and judge every given click."""
+    rec._keep(trained)
+    if trained.council is not None:
+        _hear(rec, trained.council)
+    elif judges:
+        judge_clicks(rec)
+    if judges and trained.run is not None:
+        _measure_lowest(rec, trained.run)
+    if judges and rec._decided is not None:
+        _apply_decisions(rec, rec._decided)
+    rec._move("cpu")
+
+
+def _apply_decisions(rec: Recommender, found: Decided) -> None:
+    """Set the threshold so that as many clicks are flagged as the decisions tell are wrong."""
+    rec.decisions_ = found.decisions
+    open_ = rec._of_log & (rec.clicks_.marks == UNKNOWN)
+    flagged = rec.quality_ < rec.threshold_
+    before = int((flagged & open_).sum())
+    anew, moved = found.flag(rec.quality_, flagged, open_)
+    if moved:
+        kept = rec.quality_[open_ & ~anew]
+        rec.threshold_ = float(kept.min()) if len(kept) else 1.0
+    after = int(((rec.quality_ < rec.threshold_) & open_).sum())
+    rec.notes_["decisions"] = note(found, before, after, moved)
+
+
+def subject(rec: Recommender) -> Subject:
+    """The clicks as decisions speak of them."""
+    clicks, judged = rec.clicks_, rec.judged_clicks()
+    quality, flagged = judged["label_quality"], judged["is_label_issue"]
+    design = Design.of(quality, flagged, own=rec._of_log, names=clicks.keys.tobytes())
+    columns = {"user": clicks.user_ids.take(clicks.users), "item": clicks.item_ids.take(clicks.items)}
+    return Subject(names_of(clicks), design, columns)
+
+
+def _hear(rec: Recommender, council: Any) -> None:
+    """Keep what a council said of every click."""
+    rec.notes_["council"] = council.notes
+    rec.quality_, rec.threshold_, rec.votes_ = council.quality, council.threshold, council.votes
+    if not np.isfinite(rec.quality_).all():
+        raise AccordError("A member diverged: some clicks have no quality; lower the learning rate.")
+
+
+@torch.no_grad()
+def judge_clicks(rec: Recommender) -> None:
+    """The quality of every click, and the threshold below which one is an issue."""
+    method, device = rec._method(), rec._networks_device
+
+    def quality(users: Tensor, items: Tensor) -> Tensor:
+        return method.label_quality(rec.networks_, positives(users.to(device), items.to(device))).flatten().cpu()
+
+    rec.quality_ = over_pairs(quality, rec.clicks_.users, rec.clicks_.items)
+    own = rec.quality_[rec.part_ == TRAIN]
+    if not np.isfinite(own).all():
+        raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
+    training = rec._training()
+    users, items = training.sample_pairs(NON_CLICKS, stream(training.device, rec.settings.seed, "non-clicks"))
+    rec.threshold_ = float(over_pairs(quality, users.numpy(), items.numpy()).mean(dtype=np.float64))
+
+
+def _measure_lowest(rec: Recommender, run: Run) -> None:
+    """What ranking by popularity reaches on the held-out clicks: a model should beat it."""
+    if run.valid is not None and len(run.valid.users):
+        value = mean_metrics(by_popularity(run.data), run.valid, [20])[rec.metric]
+        rec.notes_["lowest"] = {"item popularity": value}
+
+
+def issues_table(rec: Recommender, share: float | None) -> pa.Table:
+    """Every click of the log and what is said of it, worst first."""
+    own = rec._of_log
+    pairs, quality, flagged = rec._judged(share)
+    table = pa.table(
+        {
+            "user": pairs.user_ids.take(pairs.users),
+            "item": pairs.item_ids.take(pairs.items),
+            "label_quality": quality,
+            "is_label_issue": flagged,
+        }
+    )
+    for name, values in (rec.votes_ or {}).items():
+        table = table.append_column(name, pa.array(values[own]))
+    if pairs.first_rows is not None:
+        rows = {"row": pairs.first_rows.astype(np.int64), "rows": pairs.counts.astype(np.int64)}
+        table = with_columns(table, {name: pa.array(values) for name, values in rows.items()})
+    table = shown(table, verdicts(rec.decisions_), np.flatnonzero(own), None)
+    return worst_first(table)
