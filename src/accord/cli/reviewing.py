@@ -95,8 +95,8 @@ def _check_address(listen: str, others_may_connect: bool, port: int) -> None:
         raise SettingError(f"There is no port {port}; give one from 1 to 65535, or 0 for any that is free.")
     if listen != HERE and not others_may_connect:
         raise SettingError(
-            f"At {listen} other machines can reach the page, and nothing on the way is encrypted: who sees its address "
-            "can decide in your name. Better make a tunnel on the other machine (ssh -N -L "
+            f"At {listen} other machines can reach the page, and nothing on the way is encrypted: who sees its "
+            "address can decide in your name. Better make a tunnel on the other machine (ssh -N -L "
             "PORT:127.0.0.1:PORT THIS-MACHINE), or say that you mean it with --others-may-connect."
         )
 

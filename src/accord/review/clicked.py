@@ -1,4 +1,4 @@
-"""The clicks of a recommender's run for review: their columns, the user's other clicks, titles and pictures of items."""
+"""The clicks of a recommender's run for review: columns, the user's other clicks, titles and pictures of items."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ class ItemsFile:
         codes = ids.find(table[own].combine_chunks())
         known = np.flatnonzero(codes >= 0)
         if not len(known):
-            raise DataError(
-                f"No id in column '{own}' of {where} is an item of this run; give the items of its log."
-            )
+            raise DataError(f"No id in column '{own}' of {where} is an item of this run; give those of its log.")
         self.table = table
         self.rows = np.full(len(ids), -1, np.int64)
         self.rows[codes[known][::-1]] = known[::-1]  # the first row of each item
@@ -117,9 +115,8 @@ class ShownClicks(Shown):
             return worded(date.as_py() if date.is_valid else None)
         if self.unit is None:
             return worded(value.item())
-        return (
-            datetime.fromtimestamp(float(value) / self.unit, UTC).isoformat(" ", "seconds").removesuffix("+00:00")
-        )
+        date = datetime.fromtimestamp(float(value) / self.unit, UTC)
+        return date.isoformat(" ", "seconds").removesuffix("+00:00")
 
     def details(self, at: int) -> dict[str, Any]:
         clicks, user, item = self.clicks, int(self.clicks.users[at]), int(self.clicks.items[at])

@@ -1,4 +1,4 @@
-"""Who may talk to the page's server: a browser that has the token, at the server's own address, from its own page."""
+"""Who may talk to the page's server: a browser that has the token, at the own address, from the own page."""
 
 from __future__ import annotations
 

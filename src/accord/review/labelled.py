@@ -18,6 +18,7 @@ from accord.review.shown import FIELD, WHOLE, Shown, worded
 CELLS, FIELDS = 6, 200
 """Columns of a table that are shown in the queue, and beside it."""
 NO_PICTURES = "This run holds the pictures of its worst labels alone; give the images with images=FOLDER."
+MOVED_ROWS = "The file that this run was fitted on is not there as it was; give it with data=FILE."
 NO_ROWS = "This run does not know the file of its rows; give it with data=FILE."
 
 
@@ -29,13 +30,11 @@ class ShownLabels(Shown):
         self.clf, self.grid, self.table = clf, len(clf.shape_) == 3, None
         if self.grid:
             if data is not None:
-                raise SettingError(
-                    "This run was fitted on images; give them with images=FOLDER, and leave data= out."
-                )
+                raise SettingError("This run is of images; give them with images=FOLDER, and leave data= out.")
             self.pictures = self._pictures(images)
         else:
             if images is not None:
-                raise SettingError("This run was fitted on a table; give it with data=FILE, and leave images= out.")
+                raise SettingError("This run is of a table; give it with data=FILE, and leave images= out.")
             self.table = self._rows(data)
         shown = [] if self.table is None else self.table.column_names
         self.columns = tuple(worded(name) for name in shown[:CELLS])
@@ -102,14 +101,11 @@ class ShownLabels(Shown):
 
     def _of_folder(self, folder: Path) -> Pictures:
         if self.clf.names_ is None:
-            raise DataError(
-                "This run does not know its images by their files; give images=FILE, a .npy of them all."
-            )
+            raise DataError("This run knows no files of its images; give images=FILE, a .npy of them all.")
         found = FilePictures(folder, self.clf.names_)
         if found.path(0) is None:
-            raise DataError(
-                f"'{folder}' does not hold the run's images: there is no '{worded(self.clf.names_[0])}'."
-            )
+            first = worded(self.clf.names_[0])
+            raise DataError(f"'{folder}' does not hold the run's images: there is no '{first}'.")
         return found
 
     def _of_catalogue(self, name: str) -> Pictures:
@@ -135,7 +131,7 @@ class ShownLabels(Shown):
         except (AccordError, OSError) as error:
             if data is not None:
                 raise error if isinstance(error, AccordError) else _unreadable(data, error) from error
-            self.notices.append(f"The file that this run was fitted on is not there as it was; {NO_ROWS[39:]}")
+            self.notices.append(MOVED_ROWS)
             return None
         label = clf.notes_.get("label")
         return table.drop_columns([label]) if label in table.column_names else table

@@ -60,17 +60,14 @@ class Session:
             return {"total": len(found), "offset": offset, "rows": [self.row(int(at)) for at in shown]}
 
     def next(self, asked: AskedNext) -> dict[str, Any]:
-        """What to look at next, and why each comes up; what was decided on it is left out where it is asked again."""
+        """What to look at next, and why each comes up; where one is asked again, the first answer is not told."""
         with self._lock:
             suggesting = Suggesting(self.design, self.journal.steps, self._taken())
             found = suggesting.checks(asked.limit) if asked.mode == "checks" else suggesting.next(asked.limit)
             self._again |= {at for at, why in found if why == "again"}
             rows = [self.row(at) | {"why": why} for at, why in found]
-            return {
-                "total": len(rows),
-                "offset": 0,
-                "rows": [r | {"mine": None} if r["why"] == "again" else r for r in rows],
-            }
+            rows = [row | {"mine": None} if row["why"] == "again" else row for row in rows]
+            return {"total": len(rows), "offset": 0, "rows": rows}
 
     def selection(self, asked: AskedSelection) -> dict[str, Any]:
         """The labels of a selection, and some of them drawn at random."""

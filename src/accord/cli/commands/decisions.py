@@ -1,4 +1,4 @@
-"""`accord review`, `apply` and `decisions`: people look and decide; what they decided goes into the user's own file."""
+"""`accord review`, `apply` and `decisions`: people look and decide; their decisions go into the user's file."""
 
 from __future__ import annotations
 

@@ -8,8 +8,10 @@ import { Queue, fillFilters, showPager, spoken } from "/page/queue.js";
 import { Saving } from "/page/saving.js";
 
 const LIMIT = { suggested: 24, checks: 24, worst: 48, all: 48 };
-const state = { mode: "suggested", rows: [], now: 0, offset: 0, total: 0, selected: new Set(), anchor: null, query: {} };
-let start, queue, detail, saving, loading = 0;
+const state = { mode: "suggested", rows: [], now: 0, offset: 0, total: 0, selected: new Set(), anchor: null, query: {}, busy: false };
+const AHEAD = 8; // labels left from which more are fetched
+const MOST = 240; // rows after which a drawn list begins anew
+let start, queue, detail, saving, coming, loading = 0;
 
 // -- lists ------------------------------------------------------------------------------------------------
 
@@ -18,8 +20,9 @@ async function load(mode, { offset = 0, first_open = false } = {}) {
   state.mode = mode;
   for (const one of find("modes").children) one.setAttribute("aria-pressed", String(one.dataset.mode === mode));
   find("filters").hidden = mode !== "all";
-  const drawn = mode === "suggested" || mode === "checks";
+  const drawn = isDrawn(mode);
   let found;
+  state.busy = true;
   try {
     if (drawn) await saving.idle(); // what is decided does not come up again
     const query = mode === "all" ? state.query : { sort: "worst" };
@@ -29,7 +32,7 @@ async function load(mode, { offset = 0, first_open = false } = {}) {
     return;
   }
   if (mine !== loading) return;
-  Object.assign(state, { rows: found.rows, offset: found.offset, total: found.total, anchor: null });
+  Object.assign(state, { busy: false, rows: found.rows, offset: found.offset, total: found.total, anchor: null });
   state.selected.clear();
   queue.show(state.rows);
   if (drawn) find("pager").replaceChildren();
@@ -37,6 +40,27 @@ async function load(mode, { offset = 0, first_open = false } = {}) {
   const open = state.rows.findIndex((row) => !row.mine);
   showBar();
   go(open < 0 ? 0 : open, false);
+}
+
+const isDrawn = (mode) => mode === "suggested" || mode === "checks";
+
+// More of a drawn list, after those that are shown: drawn when all that was decided is saved.
+async function more() {
+  const mine = loading;
+  await saving.idle();
+  const open = new Set(state.rows.filter((row) => !row.mine).map((row) => row.at));
+  const found = await ask("/api/next", { mode: state.mode, limit: LIMIT[state.mode] + open.size });
+  const rows = found.rows.filter((row) => !open.has(row.at) && !saving.holds(row.at));
+  if (mine !== loading || !rows.length) return false;
+  state.rows.push(...rows);
+  queue.append(rows);
+  return true;
+}
+
+function ahead() {
+  const left = state.rows.filter((row) => !row.mine).length;
+  if (!isDrawn(state.mode) || left > AHEAD || state.rows.length > MOST) return;
+  coming ??= more().catch(() => false).finally(() => (coming = undefined));
 }
 
 function unreachable(error, again) {
@@ -50,12 +74,25 @@ function unreachable(error, again) {
 
 // The page after this one. Where decided labels leave the list, those that follow have moved up.
 function further() {
-  if (state.mode === "suggested" || state.mode === "checks") return load(state.mode);
+  if (isDrawn(state.mode)) return furtherDrawn();
   const leaving = state.query.decided === false && state.mode === "all";
   const gone = leaving ? state.rows.filter((row) => row.mine).length : 0;
   const offset = state.offset + state.rows.length - gone;
   if (offset < state.total - gone) return saving.idle().then(() => load(state.mode, { offset }));
   return go(state.now, false);
+}
+
+async function furtherDrawn() {
+  const mine = loading;
+  state.busy = true;
+  ahead();
+  const came = await coming;
+  if (mine !== loading) return;
+  const next = state.rows.findIndex((row, k) => k > state.now && !row.mine);
+  if (came && next >= 0) {
+    state.busy = false;
+    go(next);
+  } else load(state.mode);
 }
 
 // -- where one is -----------------------------------------------------------------------------------------
@@ -95,11 +132,12 @@ function whyOf(row) {
 function decide(action, label) {
   if (state.selected.size) return decideSelected(action, label);
   const row = state.rows[state.now];
-  if (!row) return undefined;
+  if (!row || state.busy) return undefined; // the next ones are on their way
   row.mine = { action, ...(action === "fix" ? { label } : {}) };
   saving.add("/api/decide", { items: [row.at], action, ...(action === "fix" ? { label } : {}), why: whyOf(row) });
   say(`${row.title} ${told(row.mine, start.classes)}.`);
   draw(state.now);
+  ahead();
   return toNextOpen();
 }
 
@@ -137,7 +175,7 @@ function heard(body, answer) {
   state.rows.forEach((row, k) => {
     if (!words.has(row.at) || saving.holds(row.at)) return;
     row.mine = words.get(row.at);
-    if (body.items === undefined && back < 0) back = k;
+    if (body.items === undefined) back = k;
     draw(k);
   });
   if (body.items === undefined) undone(answer.items, back);
@@ -285,7 +323,7 @@ async function begin() {
     banner(error.status === 401 ? error.message : "The server does not answer.");
     return;
   }
-  find("what").textContent = `${count(start.count)} ${start.what}, ${count(start.flagged)} flagged · reviewer ${start.reviewer}`;
+  find("what").textContent = `${count(start.count)} ${start.what}, ${count(start.flagged)} flagged · decided by ${start.reviewer}`;
   find("notices").replaceChildren(...start.notices.map((words) => make("p", { class: "notice" }, words)));
   if (!start.classes.length) for (const one of document.querySelectorAll('[data-for="labels"]')) one.remove();
   document.body.classList.toggle("pictures", start.grid);

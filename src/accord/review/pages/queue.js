@@ -23,6 +23,16 @@ export class Queue {
     rows.forEach((_, k) => this.update(k));
   }
 
+  // Rows that the page has added to its own.
+  append(rows) {
+    const first = this.parts.length;
+    const parts = rows.map((row, k) => this.part(row, first + k));
+    this.parts.push(...parts);
+    const inner = find("list").querySelector(this.start.grid ? "ol" : "tbody");
+    inner.append(...parts.map((part) => (this.start.grid ? make("li", {}, part.card) : part.card)));
+    rows.forEach((_, k) => this.update(first + k));
+  }
+
   grid() {
     return make("ol", { class: "grid" }, ...this.parts.map((part) => make("li", {}, part.card)));
   }
@@ -47,7 +57,7 @@ export class Queue {
     const { classes, columns, votes } = this.start;
     if (this.start.grid) {
       const labels = row.given === null
-        ? make("span", { class: "labels" }, row.title)
+        ? make("span", { class: "labels" }, row.title, make("span", { class: "soft" }, row.cells[0]))
         : make("span", { class: "labels" }, ...(row.given === row.predicted ? [classes[row.given]] : [make("s", {}, classes[row.given]), " ", make("b", {}, classes[row.predicted])]));
       const button = make("button", { type: "button", class: "open", on: { click: () => this.open(k) } }, image("small", row.at), labels, mark);
       return { card: make("div", { class: "card" }, button, box), button, box, mark };
