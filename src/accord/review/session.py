@@ -106,8 +106,9 @@ class Session:
 
     def _known(self, positions: list[int]) -> np.ndarray:
         """Positions that can be decided, each once."""
-        found = np.unique(np.array(positions, np.int64))
-        if not len(found) or found[0] < 0 or found[-1] >= self.items.size or not self.items.own[found].all():
+        there = bool(positions) and min(positions) >= 0 and max(positions) < self.items.size
+        found = np.unique(np.array(positions if there else [], np.int64))
+        if not there or not self.items.own[found].all():
             raise SettingError(f"There is no such {self.items.what.removesuffix('s')} in this run.")
         return found
 

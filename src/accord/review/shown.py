@@ -49,4 +49,5 @@ def worded(value: Any, most: int = CELL, *, lines: bool = False) -> str:
         return ""
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
     text = text[: 4 * most] if lines else " ".join(text[: 4 * most].split())
-    return harmless(text if len(text) <= most else f"{text[: most - 1]}…", lines=lines)
+    text = harmless(text, lines=lines)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
