@@ -132,3 +132,10 @@ def started(run: Path, *words: str) -> tuple[subprocess.Popen[str], Client]:
             return process, Client(int(found[1]), found[2])
     process.stderr.close()
     raise AssertionError(said)
+
+
+def ended(process: subprocess.Popen[str], number: int) -> tuple[int, str]:
+    """The exit code after a signal, and what was said since the start."""
+    process.send_signal(number)
+    _, said = process.communicate(timeout=20)
+    return process.returncode, said

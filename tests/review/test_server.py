@@ -6,14 +6,13 @@ import http.client
 import json
 import re
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.review.serving import HOSTILE, TOKEN, Client, made_items, served, started
+from tests.review.serving import HOSTILE, TOKEN, Client, ended, made_items, served, started
 
 from accord import Classifier
 from accord.decisions.design import Design
@@ -400,13 +399,6 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs") / "run"
     Classifier(model="mlp", method="normal", epochs=2, seed=0).fit(X, given).save(place)
     return place
-
-
-def ended(process: subprocess.Popen[str], number: int) -> tuple[int, str]:
-    """The exit code after a signal, and what was said since the start."""
-    process.send_signal(number)
-    _, said = process.communicate(timeout=20)
-    return process.returncode, said
 
 
 def test_a_thousand_decisions_are_there_after_a_kill(run_folder: Path) -> None:

@@ -325,6 +325,7 @@ async function begin() {
   }
   find("what").textContent = `${count(start.count)} ${start.what}, ${count(start.flagged)} flagged · decided by ${start.reviewer}`;
   find("notices").replaceChildren(...start.notices.map((words) => make("p", { class: "notice" }, words)));
+  find("notices").hidden = !start.notices.length;
   if (!start.classes.length) for (const one of document.querySelectorAll('[data-for="labels"]')) one.remove();
   document.body.classList.toggle("pictures", start.grid);
   queue = new Queue(start, { open: (k) => go(k), select });
