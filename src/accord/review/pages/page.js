@@ -255,9 +255,8 @@ const KEYS = {
 };
 
 function search() {
-  const focus = () => find("filters").elements.namedItem("text").focus();
-  if (state.mode === "all") focus();
-  else load("all").then(focus);
+  if (state.mode !== "all") load("all");
+  find("filters").elements.namedItem("text").focus(); // at once, so that what is typed decides nothing
 }
 
 function pressed(event) {
