@@ -19,6 +19,8 @@ __all__ = [
     "find_annotator_issues",
     "find_click_issues",
     "find_label_issues",
+    "report_runs",
+    "write_report",
 ]
 
 if TYPE_CHECKING:
@@ -27,13 +29,16 @@ if TYPE_CHECKING:
     from accord.predictions.annotators import find_annotator_issues
     from accord.predictions.clicks import find_click_issues
     from accord.predictions.labels import find_label_issues
+    from accord.report import report_runs, write_report
 
 FUNCTIONS = {
-    "find_annotator_issues": "annotators",
-    "find_click_issues": "clicks",
-    "find_label_issues": "labels",
+    "find_annotator_issues": "predictions.annotators",
+    "find_click_issues": "predictions.clicks",
+    "find_label_issues": "predictions.labels",
+    "report_runs": "report",
+    "write_report": "report",
 }
-"""What works on predictions alone, and the module of `accord.predictions` that has it."""
+"""What works on predictions alone, and on what is trained already: each with the module that has it."""
 
 
 def __getattr__(name: str) -> object:
@@ -49,5 +54,5 @@ def __getattr__(name: str) -> object:
     if name in FUNCTIONS:
         import importlib
 
-        return getattr(importlib.import_module(f"accord.predictions.{FUNCTIONS[name]}"), name)
+        return getattr(importlib.import_module(f"accord.{FUNCTIONS[name]}"), name)
     raise AttributeError(f"module 'accord' has no attribute {name!r}")

@@ -8,12 +8,14 @@ import re
 import secrets
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from accord.errors import DataError
 from accord.plain import open_plain
 
 FILE_DRAFT, FOLDER_DRAFT, NEW, OLD = ".tmp", ".draft", "new", "old"
@@ -179,7 +181,11 @@ def _made(path: Path, kind: str) -> Path:
 
 def _stem(path: Path) -> str:
     """The name of a path in the names of its drafts."""
-    name = os.fsencode(path.name)
+    try:
+        name = os.fsencode(path.name)
+    except UnicodeEncodeError as error:
+        words = f"has letters that names of files cannot have here, where they are {sys.getfilesystemencoding()}"
+        raise DataError(f"{path.name!r} {words}; set PYTHONUTF8=1, or choose another name.") from error
     return path.name if len(name) <= LONGEST_NAME else hashlib.blake2b(name, digest_size=16).hexdigest()
 
 

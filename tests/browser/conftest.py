@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+NAMES = ("chromium", "google-chrome", "chromium-browser", "chrome")
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -20,7 +20,8 @@ FLAGS = (
 def browser() -> Iterator[Any]:
     path = os.environ.get("ACCORD_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
-        pytest.skip("there is no Chromium; install it, or name it with ACCORD_CHROMIUM")
+        leave = pytest.fail if os.environ.get("ACCORD_BROWSER") == "needed" else pytest.skip
+        leave("there is no Chromium; install it, or name it with ACCORD_CHROMIUM")
     playwright = pytest.importorskip("playwright.sync_api", reason="driving a browser needs accord[browser]")
     pytest.importorskip("uvicorn", reason="the review page needs accord[review]")
     with playwright.sync_playwright() as driver:

@@ -205,6 +205,53 @@ def test_users_come_with_a_byte_order_mark(accord, run: Path, tmp_path: Path) ->
     assert accord("recommend", run, "--users-file", tmp_path / "users.txt")[0] == 0
 
 
+NAME = "rün\U0001f600"
+
+
+def in_c(*words: Any, **more: str) -> tuple[int, str]:
+    """A command where the locale is that of bare machines."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONUTF8"))}
+    command = [sys.executable, "-m", "accord", *map(str, words)]
+    done = subprocess.run(command, env={**env, "LC_ALL": "C", **more}, capture_output=True, check=False)
+    return done.returncode, done.stderr.decode()
+
+
+def test_names_of_all_letters_where_the_locale_is_c(log: Path, tmp_path: Path) -> None:
+    fit = ("fit", log, "--method", "normal", "--epochs", 1, "--out", tmp_path / NAME)
+    code, said = in_c(*fit)
+    assert code == 0
+    assert f"accord audit {tmp_path / NAME}" in said.replace("'", "").replace("\n", "")
+    assert in_c("audit", tmp_path / NAME, "--out", tmp_path / f"{NAME}.csv")[0] == 0
+    assert (tmp_path / f"{NAME}.csv").is_file()
+    code, said = in_c(*fit, "--overwrite", PYTHONUTF8="0")
+    assert code == 2
+    assert r"r\xfcn\U0001f600' has letters that Python does not know here (ascii); set PYTHONUTF8=1." in said
+    assert len(said.splitlines()) == 1
+
+
+SAVES = """
+from accord import Recommender
+from accord.errors import DataError
+rec = Recommender(method="normal", epochs=1).fit({"user": list("aabbcc"), "item": list("xyxzyz")})
+for act in (rec.save, Recommender.load):
+    try:
+        act("r\\xfcn")
+    except DataError as error:
+        print(ascii(str(error)))
+"""
+
+
+def test_names_in_python_that_files_cannot_have(tmp_path: Path) -> None:
+    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", SAVES], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    said = done.stdout.splitlines()
+    assert len(said) == 2
+    assert all("has letters that names of files cannot have here, where they are ascii; set" in one for one in said)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_words_that_are_no_text(log: Path, tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -219,6 +266,7 @@ def test_words_that_are_no_text(log: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "is no UTF-8" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+    assert "PYTHONUTF8" not in done.stderr
     ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
     shown = subprocess.run([sys.executable, "-m", "accord", "data", "list"], env=ascii_only, capture_output=True)
     assert shown.returncode == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from accord.cli import ui
@@ -68,6 +69,57 @@ def test_bars_that_were_taken_away_are_made_anew(bars: ui.Bars) -> None:
     assert shown(bars) == []
     trainings.callback("new: ")
     assert shown(bars) == [("new: starting", "", 0)]
+
+
+LONG = {"user": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b", "item": "b000000000000000000000000000000000001wide"}
+REST = {"time": "2024-01-03 10:00:00", "label_quality": "0.0123", "is_label_issue": "True"}
+MORE = {"row": "123456", "repeats": "12", "votes": "3", "voters": "4", "agreement": "0.5000"}
+
+
+def printed(
+    rows: list[dict[str, str]], ids: tuple[str, ...], width: int, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    file = io.StringIO()
+    monkeypatch.setattr(ui, "out", Console(file=file, width=width, color_system=None))
+    ui.table([list(rows[0]), *(list(row.values()) for row in rows)], None, ids)
+    return file.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("row", [LONG | REST, LONG | MORE | {k: REST[k] for k in list(REST)[1:]}], ids=len)
+@pytest.mark.parametrize("letter", ["x", "宽"])
+def test_long_ids_are_shortened_and_the_flag_is_whole(
+    row: dict[str, str], letter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = row | {"item": f"b0{letter * 30}de"}
+    lines = printed([row, row], ("user", "item"), 80, monkeypatch)
+    assert all(cell_len(line) <= 80 for line in lines)
+    shown = [line.split() for line in lines if "True" in line]
+    assert len(shown) == 2  # one line for each row
+    assert shown[0][-1] == "True"
+    assert shown[0][-2] == "0.0123"
+    assert shown[0][0].startswith("9f8")
+    assert shown[0][0].endswith("1b")
+    assert "…" in shown[0][0]
+    assert shown[0][1].startswith("b0")
+    assert shown[0][1].endswith("de")
+    header = " ".join(lines[: next(k for k, line in enumerate(lines) if "─" in line)])
+    assert all(word in header for name in row for word in name.split("_"))
+    assert row.get("time", "") in " ".join(shown[0])  # nothing but ids is shortened
+
+
+def test_ids_that_fit_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = LONG | REST
+    assert LONG["user"] in "".join(printed([row], ("user", "item"), 160, monkeypatch))
+    short = {"user": "u1", "item": "i1"} | REST
+    assert "is_label_issue" in "".join(printed([short], ("user", "item"), 80, monkeypatch))
+    assert "user" in "".join(printed([LONG | MORE | REST], ("user", "item"), 20, monkeypatch))  # no room for all
+
+
+def test_a_table_without_rows_is_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(ui, "out", Console(file=file, width=30, color_system=None))
+    ui.table([["user", "label_quality", "is_label_issue"]], "None", ("user",))
+    assert "issue" in file.getvalue()
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -319,6 +320,30 @@ def test_a_truth_of_other_ids_is_refused_wherever_it_is_matched() -> None:
 def test_the_sign_between_columns_is_seen(text: str, sign: str, tmp_path: Path) -> None:
     file, _ = reading.open_table(write(tmp_path / "log.csv", text))
     assert file.separator == sign
+
+
+MIXED = {
+    (
+        "1577836800",
+        "2020-01-01",
+    ): "numbers beside dates without a zone, such as '1577836800' and '2020-01-01'; give",
+    ("2020-01-01T10:00Z", "1.5e9"): "numbers beside dates with a zone, such as '1.5e9' and '2020-01-01T10:00Z'",
+    (
+        "2020-01-01",
+        "2020-01-01T10:00Z",
+    ): "a zone beside dates without a zone, such as '2020-01-01T10:00Z' and '2020",
+    ("2020-01-01T10:00", "2020-01-01 10:00+02"): "dates with a zone beside dates without a zone",
+    ("5", "2020-01-01", "soon", "7"): "holds 'soon', which is no time",
+    ("5", "2020-01-01", "2020-01-01T10:00Z", "1.2.3"): "holds '1.2.3', which is no time",
+    ("2020-01-01", *(f"2020-01-01T10:00:{k}" for k in range(10, 60)), "2020-13-01"): "holds '2020-13-01', which",
+}
+
+
+@pytest.mark.parametrize(("words", "expected"), MIXED.items(), ids=str)
+def test_times_of_several_forms(words: tuple[str, ...], expected: str, tmp_path: Path) -> None:
+    rows = "".join(f"u{k},x,{word}\n" for k, word in enumerate(words))
+    with pytest.raises(DataError, match=re.escape(expected)):
+        load_clicks(write(tmp_path / "log.csv", f"user,item,ts\n{rows}"))
 
 
 @pytest.mark.parametrize("zone", ["", "Z", "+02:00"])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -15,10 +16,12 @@ import numpy as np
 import pytest
 
 from accord import Classifier, Recommender
-from accord.errors import DataError
+from accord.errors import DataError, SettingError
+from accord.estimators.settings import RENAMED
 from accord.models.classifiers.mlp import MLP
 
 ARCHIVE = Path(__file__).with_name("runs-0.1.zip")
+CHANGES = Path(__file__).parents[2] / "CHANGELOG.md"
 ANSWERS = json.loads(zipfile.Path(ARCHIVE, "run-0.1-answers.json").read_text())
 RECOMMENDERS = ["run-0.1-recommender", "run-0.1-ensemble"]
 RUNS = [*RECOMMENDERS, "run-0.1-classifier"]
@@ -74,6 +77,17 @@ def test_a_recommender_answers_as_it_did(name: str, older: Path, tmp_path: Path)
 
 def test_a_setting_that_has_another_name_now_is_kept(older: Path) -> None:
     assert Recommender.load(older / "run-0.1-recommender").settings.init_std == 0.1
+
+
+def test_the_error_of_a_setting_that_has_another_name_now_says_it() -> None:
+    table = re.findall(r"^\| settings? `(\w+)` \| `(\w+)` \|$", CHANGES.read_text(), re.MULTILINE)
+    assert dict(table) == RENAMED
+    for before, now in table:
+        given: dict[str, Any] = {before: 0.1}
+        with pytest.raises(SettingError, match=f"Unknown setting '{before}': it is called '{now}' now"):
+            Recommender(**given)
+        with pytest.raises(SettingError, match=f"Unknown setting '{before}': (?!it is called)"):
+            Classifier(**given)  # which has no setting of the new name either
 
 
 def test_a_classifier_answers_as_it_did(narrow: None, older: Path, tmp_path: Path) -> None:

@@ -451,6 +451,13 @@ def test_a_server_that_stays_away_is_one_sentence_and_the_search_goes_on_later(
     other.close()
 
 
+@pytest.mark.parametrize(("right", "wrong"), [("/postgres", "/nosuch"), ("//accord:", "//nobody:")])
+def test_a_server_that_does_not_know_the_user_or_the_database(server: Server, right: str, wrong: str) -> None:
+    with pytest.raises(DataError, match="does not exist; correct the address") as caught:
+        Trials(server.replace(right, wrong), "s", {"a": (1, 2)}, "grid", 2, 0, "same")
+    assert "secret" not in str(caught.value)
+
+
 def test_two_processes_share_a_search_on_postgresql(server: str, log: Path, tmp_path: Path) -> None:
     long = ("--epochs", "100", "--set", "patience=0")  # so that the other, too, begins before all is done
     pair = [start(log, tmp_path / f"p{k}", "--storage", server, *long) for k in range(2)]

@@ -16,7 +16,7 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,15 +25,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-SECONDS = 20
-"""For one file at most."""
+SECONDS, SECONDS_EACH = 20, 1
+"""For one case at most, and for each file of a folder: an image of 50 million pixels takes half a second."""
 Draw = np.random.Generator
 
 
 # -- files -------------------------------------------------------------------------------------------------
 
 
-def parquet(rng: Draw, path: Path) -> None:
+KEYS = {"model": "gmf", "method": "normal", "seed": 0}
+"""What a table of cells has besides."""
+
+
+def parquet(rng: Draw, path: Path, first: str = "user", more: Mapping[str, Any] | None = None) -> None:
     """Text in dictionaries, shared beginnings, constant numbers, gaps of wide values, lists of constants."""
     codec = str(rng.choice(["zstd", "snappy", "gzip", "brotli", "lz4"]))
     options: dict[str, Any] = {"compression": codec, "store_schema": False}
@@ -46,7 +50,7 @@ def parquet(rng: Draw, path: Path) -> None:
         user = pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32), user) if kind == 1 else user
     elif kind == 2:
         user = pa.array(["x" * long] * 500 if long < 200_000 else ["x" * 200_000] * 500)
-        options |= {"use_dictionary": False, "column_encoding": {"user": "DELTA_BYTE_ARRAY"}}
+        options |= {"use_dictionary": False, "column_encoding": {first: "DELTA_BYTE_ARRAY"}}
         rows = 500
     elif kind == 3:
         user = pa.nulls(rows, pa.binary(100_000))
@@ -55,7 +59,9 @@ def parquet(rng: Draw, path: Path) -> None:
         rows = 20
     elif kind == 5:
         user = pa.array(np.zeros(rows)).cast(pa.decimal128(38, 0))
-    table = pa.table({"user": user, "item": np.arange(rows) % 50})
+    table = pa.table({first: user, "item": np.arange(rows) % 50})
+    for name, value in (more or {}).items():
+        table = table.append_column(name, pa.array([value] * rows))
     with pq.ParquetWriter(path, table.schema, **options) as writer:
         for _ in range(int(rng.integers(1, 30)) if kind in (2, 4, 5, 6) else 1):
             writer.write_table(table)
@@ -69,6 +75,29 @@ def lying_parquet(rng: Draw, path: Path) -> None:
         at = int(rng.integers(4, len(content) - 5))
         content[at : at + 5] = b"\xff\xff\xff\xff\x0f" if rng.random() < 0.5 else rng.bytes(5)
     path.write_bytes(content)
+
+
+def arrow(rng: Draw, path: Path) -> None:
+    """Packed buffers of the same number or letter, long words in dictionaries, batches again and again."""
+    rows, long = int(rng.integers(10_000, 5_000_000)), int(rng.integers(1_000, 400_000))
+    words = pa.array(["a" * long, "b" * long])
+    user: Any = [
+        lambda: pa.array(np.zeros(rows)),
+        lambda: pa.DictionaryArray.from_arrays(pa.array(np.arange(rows) % 2, pa.int32()), words),
+        lambda: words.take(pa.array(np.arange(min(rows, (1 << 28) // long)) % 2)),
+        lambda: pa.nulls(rows, pa.binary(8)),
+    ][rng.integers(4)]()
+    table = pa.table({"user": user, "label": np.arange(len(user)) % 2})
+    options = pa.ipc.IpcWriteOptions(compression=str(rng.choice(["zstd", "lz4"])))
+    with pa.ipc.new_file(path, table.schema, options=options) as writer:
+        for _ in range(int(rng.integers(1, 6))):
+            writer.write_table(table)
+    if rng.random() < 0.4:
+        content = bytearray(path.read_bytes())
+        for _ in range(int(rng.integers(1, 4))):
+            at = int(rng.integers(len(content) - 800, len(content) - 10))
+            content[at : at + 4] = rng.bytes(4)
+        path.write_bytes(content)
 
 
 def csv_file(rng: Draw, path: Path) -> None:
@@ -113,7 +142,13 @@ def database(rng: Draw, path: Path) -> None:
         connection.commit()
 
 
-SUFFIXES: dict[Any, str] = {csv_file: ".csv", packed_file: ".csv.gz", parts: "", database: ".sqlite"}
+SUFFIXES: dict[Any, str] = {
+    arrow: ".arrow",
+    csv_file: ".csv",
+    packed_file: ".csv.gz",
+    parts: "",
+    database: ".sqlite",
+}
 
 
 def json_text(rng: Draw) -> bytes:
@@ -282,6 +317,7 @@ def make(folder: Path, count: int, seed: int, runs: dict[str, Path]) -> Iterator
         path = folder / f"{k:04}-{kind}"
         if kind in ("clicks", "truth", "labels"):
             ways = [csv_file, lying_parquet, parquet, parquet, packed_file, parts, database]
+            ways += [arrow, arrow, arrow] if kind == "labels" else []
             way = ways[rng.integers(len(ways))]
             path = path.with_suffix(SUFFIXES.get(way, ".parquet"))
             way(rng, path)
@@ -291,7 +327,13 @@ def make(folder: Path, count: int, seed: int, runs: dict[str, Path]) -> Iterator
             (path / "cells" / "gmf-normal-seed0.json").write_bytes(json_text(rng))
         elif kind == "study":
             path.mkdir()
-            (parquet if rng.random() < 0.7 else lying_parquet)(rng, path / "cells.parquet")
+            if rng.random() < 0.7:
+                first = ["user", "part", "method", "metrics"][rng.integers(4)]
+                keys = {"part": "part"} | KEYS if first != "user" else {}
+                others = {name: value for name, value in keys.items() if name != first}
+                parquet(rng, path / "cells.parquet", first, others)
+            else:
+                lying_parquet(rng, path / "cells.parquet")
         elif kind == "checkpoint":
             tensors(rng, path)
         elif kind in ("images", "small-images"):
@@ -330,7 +372,8 @@ def main(folder: Path, limit: int) -> None:
         def read(kind: str = kind, name: str = name) -> int:
             most = pages * resource.getpagesize() + limit
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
-            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            seconds = SECONDS + SECONDS_EACH * sum(1 for _ in (folder / name).glob("*"))
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             try:
                 known[kind](folder / name)
             except AccordError as error:

@@ -22,6 +22,7 @@ from accord.data.parquet_files import read_parquet_file
 from accord.data.parquet_pages import read_chunks
 from accord.data.reading import read_table
 from accord.errors import DataError
+from accord.estimators import allocations
 from accord.plain import open_plain
 
 
@@ -117,6 +118,18 @@ def test_a_run_that_asks_for_larger_networks_than_its_weights(tmp_path: Path) ->
     pq.write_table(both, tmp_path / "run" / "ids.parquet", compression="zstd", **options)
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     config["settings"]["dims"] = 4096
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(DataError, match="networks that are larger than its weights"):
+        Recommender.load(tmp_path / "run")
+
+
+def test_a_run_that_asks_for_many_networks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes time and memory to build, however small it is."""
+    monkeypatch.setattr(allocations, "FURTHER", 1 << 22)
+    log = {"user": list("aabbccdd"), "item": list("wxyzwyxz")}
+    Recommender(method="normal", dims=1, epochs=1).fit(log).save(tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    config["networks"] = dict.fromkeys((f"n{k}" for k in range(2_000)), config["settings"]["model"])
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     with pytest.raises(DataError, match="networks that are larger than its weights"):
         Recommender.load(tmp_path / "run")

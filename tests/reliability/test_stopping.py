@@ -17,14 +17,14 @@ import pytest
 from accord.data.clicks import load_clicks
 from accord.data.reading import read_table
 
-from .kills import finished, in_time, start
+from .kills import _heed_ctrl_c, finished, in_time, start
 
 LONG_CALL = """
 import ctypes
 from accord.cli import main
 from accord.cli.process import as_a_command
 
-def run():
+def run(last):
     with as_a_command(lambda *_: None):  # a handler that comes to nothing, as it does in the middle of a call
         print("at work", flush=True)
         while True:
@@ -104,3 +104,33 @@ def test_one_long_call_is_ended_within_two_seconds(number: int) -> None:
     code, said = finished(process, 60)
     assert in_time(time.monotonic() - asked, 2.0)
     assert (code, said) == (130, "accord: stopped.")
+
+
+ENDING = """
+import atexit, sys, time
+from accord.cli import main
+
+def end():
+    print("ending", flush=True)
+    time.sleep(1)
+
+atexit.register(end)
+sys.argv = ["accord", *sys.argv[1:]]
+main.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(("words", "expected"), [(["--version"], 0), (["data", "show", "nothing-of-that-name"], 2)])
+def test_a_command_that_is_done_ends_with_its_own_exit_code(number: int, words: list[str], expected: int) -> None:
+    command = [sys.executable, "-c", ENDING, *words]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, **pipes, text=True, preexec_fn=_heed_ctrl_c)
+    assert process.stdout is not None
+    while process.stdout.readline() != "ending\n":
+        assert process.poll() is None
+    os.kill(process.pid, number)
+    code, said = finished(process, 60)
+    assert code == expected
+    assert "Traceback" not in said
+    assert "KeyboardInterrupt" not in said

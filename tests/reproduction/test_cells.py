@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
-from accord import locks
+from accord import locks, memory
 from accord.errors import DataError
 from accord.experiments.study import Cell
 from accord.reproduction import cells
@@ -149,6 +149,49 @@ def test_damaged_tables_are_one_sentence(tmp_path: Path) -> None:
     (tmp_path / TABLE).write_bytes(b"PAR1")
     with pytest.raises(DataError, match=r"cells\.parquet' is not a Parquet file"):
         StudyCells(tmp_path / "x").read(FIRST)
+
+
+KEYS: dict[str, Any] = {"part": ["x"], "model": ["gmf"], "method": ["deca c0=0.1"], "seed": [0]}
+OTHER: list[dict[str, Any]] = [
+    {"user": ["a", "b"], "item": [1, 2]},
+    {name: values for name, values in KEYS.items() if name != "seed"},
+    KEYS | {"seed": ["zero"]},
+    KEYS | {"model": pa.array([None], pa.string())},
+    KEYS | {"part": [["x"]]},
+    KEYS | {"metrics": ["{"]},
+    KEYS | {"metrics": [5]},
+    KEYS | {"seconds": ["long"]},
+]
+
+
+@pytest.mark.parametrize("columns", OTHER, ids=str)
+def test_a_table_of_something_else_is_one_sentence(columns: dict[str, Any], tmp_path: Path) -> None:
+    parquet.write_table(pa.table(columns), tmp_path / TABLE)
+    with pytest.raises(DataError, match=r"cells\.parquet' holds no cells of a study \(.*remove it"):
+        StudyCells(tmp_path / "x").read(FIRST)
+
+
+@pytest.mark.parametrize("values", [None, "text", [None], [[0.5, None]], [["text"]]], ids=str)
+def test_values_of_something_else_are_one_sentence(values: Any, tmp_path: Path) -> None:
+    columns: dict[str, Any] = KEYS | {"file": [""], "column": ["ndcg@20"]}
+    columns |= {} if values is None else {"values": [values] if values == "text" else values}
+    parquet.write_table(pa.table(columns), tmp_path / VALUES)
+    with pytest.raises(DataError, match=r"values\.parquet' holds no cells of a study"):
+        StudyCells(tmp_path / "x").values(FIRST, "ndcg@20")
+
+
+def test_a_packed_cell_that_would_be_much_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "machine_memory", lambda: 20_000_000)
+    parquet.write_table(pa.table(KEYS | {"metrics": ["[" + "[]," * 200_000 + "0]"]}), tmp_path / TABLE)
+    with pytest.raises(DataError, match="A cell of .* needs up to 30.0 MB of memory"):
+        StudyCells(tmp_path / "x").read(FIRST)
+
+
+def test_a_file_that_is_not_of_a_cell_is_made_again(tmp_path: Path) -> None:
+    store = StudyCells(tmp_path / "x")
+    keep(store, FIRST)
+    (store.folder / f"{FIRST.name}.json").write_text("[1]")
+    assert store.read(FIRST) is None
 
 
 def test_a_file_that_is_no_cell_is_left_alone(tmp_path: Path) -> None:

@@ -14,12 +14,11 @@ from accord.cli.answers import App
 from accord.cli.commands import data, decisions, runs, studies, training
 from accord.cli.process import as_a_command, is_out_of_memory, keep_standard_streams, leave_pandas_out
 from accord.cli.stopping_in_time import STOPPED, answered, end_at_once, ending_in_time
-from accord.cli.words import as_options
+from accord.cli.words import as_options, refuse_broken
 from accord.errors import (
     AccordError,
     DataWarning,
     InterruptedRunError,
-    SettingError,
     Stopped,
     first_line,
 )
@@ -126,7 +125,7 @@ app.add_typer(data_app, name="data")
 _add(data.data_list, to=data_app, name="list")
 _add(data.data_show, "accord data show movielens-100k", to=data_app, name="show")
 _add(data.data_get, "accord data get movielens-100k --to data", to=data_app, name="get")
-_add(runs.report, "accord report run")
+_add(runs.report, "accord report run", "accord report runs")
 _add(training.demo, "accord demo --out demo")
 
 RESUMED_BY_ITSELF = ("tune", "compare", "reproduce")
@@ -155,16 +154,16 @@ def main() -> None:
         leave_pandas_out()
     try:
         with ending_in_time(_how_to_resume):
-            run()
+            run(last=True)
     except SystemExit as stop:
         if stop.code == STOPPED:
             end_at_once()
         raise
 
 
-def run() -> None:
+def run(*, last: bool = False) -> None:
     """The command in `sys.argv`: bad input is one sentence and exit code 2; SIGTERM acts as Ctrl-C."""
-    with as_a_command(_stop):
+    with as_a_command(_stop, last=last):
         _run()
 
 
@@ -188,9 +187,7 @@ def _run() -> None:
 
 def _run_command() -> None:
     try:
-        for word in sys.argv[1:]:
-            if not word.isprintable() and any("\udc80" <= letter <= "\udcff" for letter in word):
-                raise SettingError(f"{word!r} is no UTF-8; rename the file, or type the id as it is in the log.")
+        refuse_broken(sys.argv[1:])
         app()
     except InterruptedRunError as error:
         answered()

@@ -46,7 +46,7 @@ def emit(
         return {"rows": table.to_pylist()}
     if chosen == "table" and path is None:
         rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
-        ui.table([table.column_names, *rows], title)
+        ui.table([table.column_names, *rows], title, _ids_of(table))
     elif path is None:
         if sys.stdout is None:  # closed by whoever started the command
             raise SettingError("There is no standard output to write to; name a file with --out.")
@@ -56,6 +56,15 @@ def emit(
         write(table, chosen, path, spreadsheet)
         ui.say(f"{table.num_rows} rows written to {path}")
     return {"written": path, "count": table.num_rows}
+
+
+def _ids_of(table: pa.Table) -> list[str]:
+    """The columns of words and whole numbers, which may be long; not those of times and of truth values."""
+    from accord.data.column_values import is_text
+
+    return [
+        field.name for field in table.schema if is_text(field.type) or str(field.type).startswith(("int", "uint"))
+    ]
 
 
 def check_audit(top: int, *paths: Path | None) -> None:

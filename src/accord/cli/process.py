@@ -23,8 +23,13 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def as_a_command(stop: Any) -> Iterator[None]:
-    """Threads, memory, letters and signals as a command wants them; a caller in Python finds all as it was."""
+def as_a_command(stop: Any, *, last: bool = False) -> Iterator[None]:
+    """Threads, memory, letters and signals as a command wants them; a caller in Python finds all as it was.
+
+    With ``last`` nothing comes after the command but the end of the process. A signal that arrives then stops
+    nothing any more, and is ignored: the exit code says what the command did. Else it would be 143 (SIGTERM) or 130
+    though all was done, because taking Python and its libraries apart takes a moment.
+    """
     before = os.environ.get("GOMP_SPINCOUNT")
     letters = [(s, s.errors) for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
     _leave_cores_to_others()
@@ -32,7 +37,7 @@ def as_a_command(stop: Any) -> Iterator[None]:
     for stream, _ in letters:  # a terminal of few letters, such as ASCII, shows other letters by their numbers
         stream.reconfigure(errors="backslashreplace")
     try:
-        with signal_handlers(dict.fromkeys(STOP_SIGNALS, stop)):
+        with signal_handlers(dict.fromkeys(STOP_SIGNALS, stop), after=signal.SIG_IGN if last else None):
             yield
     finally:
         for stream, errors in letters:
@@ -46,8 +51,8 @@ def as_a_command(stop: Any) -> Iterator[None]:
 
 
 @contextmanager
-def signal_handlers(handlers: Mapping[int, Any]) -> Iterator[None]:
-    """Handlers for signals while the block runs; afterwards those that were there are back.
+def signal_handlers(handlers: Mapping[int, Any], after: Any = None) -> Iterator[None]:
+    """Handlers for signals while the block runs; afterwards those that were there are back, or ``after``.
 
     Signals that are ignored, as in the background of a script, stay ignored. Python hands signals to its main
     thread alone, so a command in another thread leaves them as they are.
@@ -63,7 +68,7 @@ def signal_handlers(handlers: Mapping[int, Any]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, handler if after is None else after)
 
 
 def _leave_cores_to_others() -> None:

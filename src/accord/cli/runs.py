@@ -196,11 +196,20 @@ def run_evaluate(path: Path, truth: Path | None, ks: list[int] | None, images: P
     return found.measured
 
 
-def run_report(path: Path) -> dict[str, Any]:
-    from accord.estimators.run_folder import REPORT
+def run_report(path: Path, data: Path | None = None) -> dict[str, Any]:
+    from accord.estimators.run_folder import CONFIG, REPORT
+    from accord.files import standing
+    from accord.report import report_runs, write_report
     from accord.tasks.runs import open_run
 
+    if path.is_dir() and not (standing(path) / CONFIG).exists():
+        if data is not None:
+            raise SettingError("The page of several runs shows no rows of data; name one run, or leave data= out.")
+        with ui.busy("reading the runs"):
+            page = report_runs(path)
+        ui.say(f"Runs: {page}")
+        return {"report": page}
     with ui.busy("writing the report"):
-        open_run(path).write_report(path / REPORT)
+        write_report(open_run(path).estimator, path / REPORT, data=data)
     ui.say(f"Report: {path / REPORT}")
     return {"report": path / REPORT}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 
 from accord.errors import SettingError
@@ -11,6 +13,21 @@ from accord.errors import SettingError
 
 def names_of(words: str) -> list[str]:
     return [name.strip() for name in words.split(",") if name.strip()]
+
+
+def refuse_broken(words: list[str]) -> None:
+    """Refuse bytes that are no letters, or none that this process can have."""
+    for word in words:
+        if word.isprintable() or not any("\udc80" <= letter <= "\udcff" for letter in word):
+            continue
+        try:
+            meant = os.fsencode(word).decode("utf-8")
+        except ValueError:
+            raise SettingError(
+                f"{word!r} is no UTF-8; rename the file, or type the id as it is in the log."
+            ) from None
+        here = sys.getfilesystemencoding()
+        raise SettingError(f"'{meant}' has letters that Python does not know here ({here}); set PYTHONUTF8=1.")
 
 
 def refuse_given(why: str, **words: object) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.feather
 from numpy.lib import format as npy
 
+from accord.data.arrow_files import ARROW_SUFFIXES, read_arrow_file
 from accord.data.columns import begun, listed
 from accord.data.ids import pc
 from accord.data.pictures import SUFFIXES, Tick, read_pictures
@@ -21,14 +21,13 @@ from accord.data.table_columns import TableColumns
 from accord.data.text_arrays import refuse_long_words
 from accord.errors import DataError, first_line, nearest
 from accord.memory import refuse_too_large
-from accord.plain import open_plain, size_of
+from accord.plain import size_of
 
 FILE_NAMES = ("file", "filename", "file_name", "image", "path", "name")
 LABEL_NAMES = ("label", "labels", "class", "target", "given_label", "y")
 WHOLE = re.compile(r"^(0|-?[1-9][0-9]{0,17})$")
 LABEL_FILES = tuple(f"{name}.{kind}" for name in ("labels", "metadata") for kind in ("csv", "tsv", "parquet"))
 """Files of labels that are found by themselves in a folder of images."""
-ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 LONGEST_LABEL = 1000
 NUMBER = 20
 """Bytes of memory for a number of a table, while its columns become one array."""
@@ -53,16 +52,7 @@ def table_of_file(source: Any) -> tuple[pa.Table, str]:
     """All columns of a table in a file or in memory, and the words that name it in messages."""
     if not isinstance(source, str | os.PathLike) or Path(source).suffix.lower() not in ARROW_SUFFIXES:
         return read_table(source)
-    try:
-        with open_plain(Path(source)) as file:
-            refuse_too_large(2 * size_of(Path(source)), f"'{source}'", "give fewer rows")
-            table = pyarrow.feather.read_table(file, memory_map=False)
-        table.validate(full=True)
-    except DataError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise DataError(f"'{source}' cannot be read as a table of Arrow: {first_line(error)}.") from error
-    return table, f"'{source}'"
+    return read_arrow_file(source), f"'{source}'"
 
 
 def read_labelled_table(source: Any, label: str | None = None, ignore: tuple[str, ...] = ()) -> Labelled:

@@ -7,9 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet
 
 from accord.data.columns import begun
@@ -25,11 +23,11 @@ from accord.data.parquet_pages import (
     pages,
     read_chunks,
 )
+from accord.data.text_arrays import decoded_bytes
 from accord.errors import DataError, first_line
 from accord.memory import refuse_too_large
 from accord.plain import open_plain
 
-pc: Any = pyarrow.compute
 FOOTER = 80
 """Bytes of memory that a byte of the footer may become."""
 MOST_PAGES = 1 << 20
@@ -227,9 +225,7 @@ def _repeated(raw: BinaryIO, where: str, name: str, most: int) -> int:
                     chunk = chunk.flatten()
                 if not pa.types.is_dictionary(chunk.type):
                     return most
-                lengths = np.asarray(pc.fill_null(pc.binary_length(chunk.dictionary), 0), np.int64)
-                used = np.bincount(np.asarray(chunk.indices.drop_null(), np.int64), minlength=len(lengths))
-                total += int((used * lengths).sum())
+                total += decoded_bytes(pa.chunked_array([chunk]))
     return total
 
 

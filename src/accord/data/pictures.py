@@ -24,8 +24,8 @@ DEPTHS = {"F": "fractions", "I": "32 bits"}
 """Depths by Pillow's modes; I;16 and its kin have 16 bits, and all others 8."""
 ORIENTATION = 0x0112
 """The tag of EXIF that says how a photograph is to be turned."""
-LYING = range(5, 9)
-"""Values of that tag by which width and height change places."""
+TURNED, LYING = range(2, 9), range(5, 9)
+"""Values of that tag by which it is turned at all, and by which width and height change places."""
 Tick = Callable[[int, int], None]
 """Called with images read and images in all."""
 
@@ -172,7 +172,8 @@ def _pixels(picture: Any, name: str, depth: str, height: int, width: int, channe
     with _opened(picture, name) as image:
         image = _turned(image)
         if depth == "8 bits":
-            image = image.convert("L" if channels == 1 else "RGB")
+            wanted = "L" if channels == 1 else "RGB"
+            image = image if image.mode == wanted else image.convert(wanted)  # which copies what is so already
         elif image.mode != "F":
             image = _fractions(image)
         if image.size != (width, height):
@@ -188,7 +189,8 @@ def _turned(image: Any) -> Any:
     """An image as EXIF says it is to be seen."""
     ImageOps = needed("PIL.ImageOps", "Reading images")
     image.load()  # which turns a TIFF already; asked before, it would be turned twice
-    return ImageOps.exif_transpose(image)
+    as_it_lies = image.getexif().get(ORIENTATION, 1) not in TURNED
+    return image if as_it_lies else ImageOps.exif_transpose(image)  # which copies what is so already
 
 
 def _fractions(image: Any) -> Any:

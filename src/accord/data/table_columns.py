@@ -82,6 +82,10 @@ class TableColumns:
     def width(self) -> int:
         return sum(one.width + one.marked for one in self.encoders)
 
+    def numbers(self) -> list[Numbers]:
+        """The columns that hold numbers."""
+        return [one for one in self.encoders if isinstance(one, Numbers)]
+
     def remarks(self) -> list[str]:
         """What a person should know, in sentences."""
         if not self.left_out:

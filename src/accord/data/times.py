@@ -13,6 +13,12 @@ from accord.errors import DataError
 pc: Any = pyarrow.compute
 """Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
 ADVICE = "give numbers or ISO dates, or leave it out: time=''."
+FORMS = {
+    "numbers": r"^[+-]?([0-9.]+([eE][+-]?[0-9]+)?|(?i:nan|inf(inity)?))$",
+    "dates with a zone": r"[T ][0-9:.]+ ?(Z|[+-][0-9]{2}:?([0-9]{2})?)$",
+    "dates without a zone": "",
+}
+"""Times of several forms cannot be compared."""
 
 
 def read_times(column: pa.ChunkedArray, where: str, name: str) -> tuple[np.ndarray, pa.DataType | None]:
@@ -74,21 +80,41 @@ def _parsed(text: pa.ChunkedArray, where: str, name: str) -> pa.ChunkedArray:
             return pc.cast(text, kind)
         except pa.ArrowException:
             continue
-    zoned = pc.match_substring_regex(text, r"(Z|[+-][0-9]{2}:?([0-9]{2})?)$")
-    if pc.any(zoned).as_py() and not pc.all(zoned).as_py():
-        words = "has dates with a zone and dates without one; give all a zone, or none"
-        if _are_dates(text.filter(zoned)) and _are_dates(text.filter(pc.invert(zoned))):
-            raise DataError(f"Column '{name}' of {where} {words}.")
-    values = pc.drop_null(pc.unique(text))
-    first = next((value.as_py() for value in values if not _are_dates(pa.chunked_array([[value.as_py()]]))), "")
-    raise DataError(f"Column '{name}' of {where} holds '{first[:80]}', which is no time; {ADVICE}")
+    groups = _by_form(pc.drop_null(pc.unique(text)))
+    for values in groups.values():
+        if not _are_dates(values):
+            raise DataError(
+                f"Column '{name}' of {where} holds '{_first_bad(values)[:80]}', which is no time; {ADVICE}"
+            )
+    (one, first), (other, second), *_ = groups.items()
+    raise DataError(
+        f"Column '{name}' of {where} has {one} beside {other}, such as '{first[0].as_py()[:80]}' and "
+        f"'{second[0].as_py()[:80]}'; give all in one form, or leave it out: time=''."
+    )
+
+
+def _by_form(values: pa.Array) -> dict[str, pa.Array]:
+    """Words by their form: those of one form can be compared, if all are times."""
+    groups: dict[str, pa.Array] = {}
+    for words, pattern in FORMS.items():
+        marked = pc.match_substring_regex(values, pattern)
+        groups[words], values = values.filter(marked), values.filter(pc.invert(marked))
+    return {words: found for words, found in groups.items() if len(found)}
+
+
+def _first_bad(values: pa.Array) -> str:
+    """The first word that is no time, of words of one form."""
+    if len(values) == 1:
+        return values[0].as_py()
+    first, rest = values[: len(values) // 2], values[len(values) // 2 :]
+    return _first_bad(rest if _are_dates(first) else first)
 
 
 def _dates() -> tuple[pa.DataType, ...]:
     return tuple(pa.timestamp(unit, zone) for unit in ("us", "ns") for zone in (None, "UTC"))
 
 
-def _are_dates(text: pa.ChunkedArray) -> bool:
+def _are_dates(text: pa.Array) -> bool:
     for kind in (pa.float64(), *_dates()):
         try:
             pc.cast(text, kind)

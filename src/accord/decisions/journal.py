@@ -164,13 +164,7 @@ class Journal:
             )
 
     def _append(self, line: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
-            flags |= getattr(os, name, 0)
-        try:
-            file = os.open(self.path, flags, 0o666)
-        except OSError as error:
-            raise DataError(f"'{self.path}' cannot be written: {error.strerror or error}.") from error
+        file = self._opened()
         try:
             data = line.encode()
             while data:
@@ -186,10 +180,24 @@ class Journal:
             os.close(file)
         self._end += len(line.encode())
 
+    def _opened(self) -> int:
+        """The file, to be written at its end; never through a link."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+            flags |= getattr(os, name, 0)
+        try:
+            return os.open(self.path, flags, 0o666)
+        except OSError as error:
+            raise DataError(f"'{self.path}' cannot be written: {error.strerror or error}.") from error
+
     def _truncate(self) -> None:
         """Remove a last line that was cut off."""
-        if os.lstat(self.path).st_size > self._end:
-            os.truncate(self.path, self._end)
+        file = self._opened()
+        try:
+            if os.fstat(file).st_size > self._end:
+                os.ftruncate(file, self._end)
+        finally:
+            os.close(file)
 
     # -- what stands -------------------------------------------------------------------------------------
 

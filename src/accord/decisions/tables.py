@@ -196,7 +196,10 @@ def _written(value: Any) -> Any:
 
 
 def merged(tables: Sequence[pa.Table], names: Sequence[str]) -> tuple[pa.Table, pa.Table]:
-    """All decisions of several tables, each word once, in the order of time; and those on which people differ."""
+    """All decisions of several tables, each word once; and those on which people differ.
+
+    Of the words of one person on one label the last table's holds: clocks of several machines order nothing.
+    """
     parts = [checked(table, f"the decisions of '{name}'") for table, name in zip(tables, names, strict=True)]
     task = "labels" if "index" in parts[0].column_names else "clicks"
     key = list(KEYS[task])
@@ -211,8 +214,7 @@ def merged(tables: Sequence[pa.Table], names: Sequence[str]) -> tuple[pa.Table, 
         for row in part.to_pylist()
     ]
     once = {tuple((name, _word(row[name])) for name in (*key, *MEANT) if name in row): row for row in rows}
-    order = sorted(once.values(), key=lambda row: str(row.get("decided_at") or ""))
-    whole = pa.Table.from_pylist(order, schema=schema) if order else parts[0]
+    whole = pa.Table.from_pylist(list(once.values()), schema=schema) if once else parts[0]
     return whole, _differing(whole, key)
 
 

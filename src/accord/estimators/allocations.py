@@ -28,6 +28,8 @@ MAKERS = (
 """Functions of torch that make a tensor out of its size."""
 FURTHER = 1 << 26
 """Bytes beyond twice those of the file: what is made on the way, such as a look at one example."""
+OBJECT = 1 << 12
+"""Bytes of a tensor besides its numbers, with its share of the module around it."""
 
 
 class _Limited(TorchFunctionMode):
@@ -40,7 +42,7 @@ class _Limited(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, more = getattr(func, "__name__", ""), kwargs or {}
         if name.removeprefix("new_") in MAKERS:
-            self.left -= _bytes_of(name, args, more)
+            self.left -= OBJECT + _bytes_of(name, args, more)
             if self.left < 0:
                 raise DataError("its settings ask for networks that are larger than its weights")
         return func(*args, **more)

@@ -362,6 +362,16 @@ class Estimator:
         self._require_fit()
         save(self, Path(path), overwrite=overwrite, also=also)
 
+    def report(self, path: str | Path = "report.html", *, data: Any = None) -> Path:
+        """Write the report as one HTML file that needs no network, and say where it is.
+
+        With ``data``, the table or the texts that a classifier was fitted on, flagged labels show their rows.
+        """
+        import accord  # which knows where pages are made; estimators do not
+
+        self._require_fit()
+        return accord.write_report(self, path, data=data)
+
     def settings_to_save(self) -> dict[str, Any]:
         """The settings of the task, the method and the model, and whatever else was changed.
 

@@ -37,8 +37,17 @@ WIDEST = 1 << 14
 """Bytes of a class's name that a run folder may ask for."""
 LOOK = 256
 """Bytes of memory for a number of an example: what networks make of it on the way."""
-THUMBNAILS = 48
-"""Images of the worst labels that a run keeps for its report."""
+THUMBNAILS, MOST_THUMBNAILS, BYTES_OF_THUMBNAILS = 48, 500, 8_000_000
+"""Images of the worst labels that a run keeps for its report: always so many, and more where they are small."""
+
+
+def images_kept(shape: tuple[int, ...]) -> int:
+    """How many images of a shape a run keeps.
+
+    >>> images_kept((28, 28, 1)), images_kept((64, 64, 3)), images_kept((224, 224, 3))
+    (500, 162, 48)
+    """
+    return max(THUMBNAILS, min(MOST_THUMBNAILS, BYTES_OF_THUMBNAILS // (4 * math.prod(shape))))
 
 
 def save_files(clf: Classifier, draft: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from accord.data.columns import listed
 from accord.data.frames import table_of_array
+from accord.data.merged_numbers import warn_of_merged
 from accord.data.table_columns import TableColumns
 from accord.data.tables_out import kind_of_table
 from accord.errors import DataError
@@ -79,6 +80,8 @@ def take_examples(clf: Classifier, source: Mapping[str, Any], cache: Cache) -> N
     clf.integers_ = False
     if inputs.dtype == np.int64:
         clf.integers_ = networks_of(clf).takes_integers(lowest_and_highest(inputs))
+    if clf._rows is None and not clf.integers_ and is_table(rows) and (given.is_table or is_whole(rows)):
+        warn_of_merged(given.inputs if given.is_table else np.asarray(rows), clf.columns_)
     clf._inputs = inputs.astype(np.float32) if inputs.dtype == np.int64 and not clf.integers_ else inputs
     name = clf.settings.model
     clf.model_ = usual_model(clf) if name == "auto" else name

@@ -15,7 +15,7 @@ from accord.decisions.resolving import verdicts
 from accord.decisions.tables import Names, Subject
 from accord.errors import DataError
 from accord.estimators.base import Trained
-from accord.estimators.classifier_folder import THUMBNAILS
+from accord.estimators.classifier_folder import images_kept
 from accord.estimators.classifier_inputs import as_fitted
 from accord.estimators.classifier_training import TRAIN, VALID, data_of
 from accord.estimators.deciding import Decided, find_rows, note, shown
@@ -110,7 +110,7 @@ def _worst_images(clf: Classifier) -> tuple[np.ndarray, np.ndarray] | None:
     if len(clf.shape_) == 1:
         return None
     order = np.argsort(clf.label_quality_, kind="stable")
-    worst = order[clf.is_issue_[order]][:THUMBNAILS]
+    worst = order[clf.is_issue_[order]][: images_kept(clf.shape_)]
     pixels = clf._whole.inputs[torch.from_numpy(worst).to(clf._device)].float().cpu().numpy()
     return worst, pixels
 

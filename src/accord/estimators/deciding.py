@@ -169,7 +169,7 @@ def load(estimator: Estimator, run: Path) -> list[Decision]:
         return []
     design = subject_of(estimator).design
     every = journals(run, design.identity, len(design.quality))
-    return sorted((one for own in every.values() for one in own), key=lambda one: one.at)
+    return [one for own in every.values() for one in own]
 
 
 def note(found: Decided, before: int, after: int, moved: bool) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from accord.estimators import deciding
 from accord.estimators.allocations import no_larger_than
 from accord.estimators.naming import is_own
 from accord.estimators.notes import sound_notes
+from accord.estimators.settings import RENAMED
 from accord.files import behind_links, clear_dead, flush_folder, standing, whole_folder, write_whole
 from accord.methods import METHODS
 from accord.models import MODELS
@@ -209,8 +210,7 @@ def _refuse_unknown(run: Path, settings: dict[str, Any], networks: Any) -> None:
 
 def _renamed(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of version 0.1 under their present names."""
-    names = {"spread": "init_std"}
-    return {names.get(name, name): value for name, value in settings.items()}
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
 def _architecture_of(role: str, settings: dict[str, Any], config: dict[str, Any]) -> str:

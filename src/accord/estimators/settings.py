@@ -70,6 +70,8 @@ SGD_RATE, ADAM_RATE = 0.1, 1e-3
 """The same rates for classifiers."""
 FINE_TUNING = 0.1
 """The share of them by which weights that were handed over learn."""
+RENAMED = {"spread": "init_std"}
+"""Settings of version 0.1 that have another name now."""
 
 
 class ClickSettings(TaskSettings):
@@ -357,7 +359,9 @@ def checked(cls: type[S], values: dict[str, Any]) -> S:
 def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
-            raise SettingError(f"Unknown setting '{name}': {nearest(name, known)}")
+            now = RENAMED.get(name)
+            hint = f"it is called '{now}' now." if now is not None and now in known else nearest(name, known)
+            raise SettingError(f"Unknown setting '{name}': {hint}")
 
 
 def fields_of(task: str) -> dict[str, FieldInfo]:

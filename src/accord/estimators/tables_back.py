@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from accord.data.frames import column_of, take_rows, with_columns
+from accord.data.frames import as_table, column_of, is_frame, take_rows, with_columns
 from accord.decisions.journal import Decision
 from accord.decisions.resolving import verdicts
 from accord.errors import DataError, SettingError, nearest
@@ -86,6 +86,17 @@ class TablesBack:
         taken[rows] = first[classes]
         return with_columns(source, {name: taken}, replace=True)
 
+    def rows_of_table(self, rows: np.ndarray, table: Any = None) -> pa.Table:
+        """Some of the rows that it was fitted on, by number, without the labels: columns of a table, or texts."""
+        found = take_rows(self._source(table), rows)
+        if is_frame(found):
+            whole = as_table(found)
+            return whole.drop_columns([name for name in whole.column_names if name == self.notes_.get("label")])
+        values = found.tolist() if isinstance(found, np.ndarray) else list(found)
+        if not all(isinstance(one, str) for one in values):
+            raise DataError("Only rows of a table with named columns, or texts, can be shown; give them as such.")
+        return pa.table({"text": pa.array(values, pa.string())})
+
     def _flagged(self, share: float | None) -> np.ndarray:
         raise NotImplementedError
 
@@ -141,13 +152,10 @@ class TablesBack:
 
 def original_table(path: str | os.PathLike[str]) -> pa.Table:
     """All columns of a file as they were written: text as text, and what a Parquet file says besides."""
+    from accord.data.arrow_files import ARROW_SUFFIXES
     from accord.data.labelled_files import table_of_file
 
     table, _ = table_of_file(path)
     if Path(path).suffix.lower() == ".parquet":
         return table.replace_schema_metadata(pyarrow.parquet.read_schema(path).metadata)
-    return (
-        table
-        if Path(path).suffix.lower() in (".arrow", ".feather", ".ipc")
-        else table.replace_schema_metadata(None)
-    )
+    return table if Path(path).suffix.lower() in ARROW_SUFFIXES else table.replace_schema_metadata(None)

@@ -9,6 +9,20 @@ HIDDEN = "…"
 _SECRET = r"[\w%]*(?:pass|pwd|secret|token|key)[\w%]*"
 _NAMED = re.compile(rf"(?i)((?<![\w%]){_SECRET}\s*=\s*)('[^']*'|\"[^\"]*\"|[^&;\s]*)")
 """A secret by its name, in a query or in words of libpq."""
+_WRONG = re.compile(
+    r"(?i)authentication failed|access denied|no password supplied|no pg_hba\.conf entry"
+    r"|(role|user|database) .* does not exist|unknown database"
+    r"|name or service not known|nodename nor servname|could not translate host|no address associated"
+    r"|invalid (literal|port|sslmode|connection option|dsn|uri)"
+)
+"""What servers, drivers and systems say of an address under which nobody will ever answer."""
+
+
+def is_wrong(error: BaseException) -> bool:
+    """Whether an address can never be used as it is; a server that is away, or is being started, may be back."""
+    from sqlalchemy.exc import ArgumentError  # no address at all, or one of an unknown driver
+
+    return isinstance(error, ArgumentError) or _WRONG.search(str(error)) is not None
 
 
 def without_secrets(address: str) -> str:

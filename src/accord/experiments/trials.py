@@ -23,7 +23,7 @@ from threading import Event, Thread
 from typing import Any, TypeVar
 
 from accord.errors import AccordError, DataError, SettingError, first_line
-from accord.experiments.addresses import hide_secrets, without_secrets
+from accord.experiments.addresses import hide_secrets, is_wrong, without_secrets
 from accord.experiments.spaces import plan
 from accord.extras import missing, needed
 from accord.methods import Space
@@ -75,7 +75,7 @@ def _of_storage(method: F) -> F:
             except AccordError:
                 raise
             except (SQLAlchemyError, self.optuna.exceptions.OptunaError, *DAMAGE) as error:
-                seconds = next(waits, None) if _is_away(error) else None
+                seconds = next(waits, None) if _is_away(error) and not is_wrong(error) else None
                 if seconds is None:
                     raise self._unusable(error) from error
             time.sleep(seconds)
@@ -142,7 +142,9 @@ class Trials:
                 driver = getattr(error.__cause__ or error, "name", None) or "its driver"
                 raise missing(driver, f"The storage '{without_secrets(storage)}'") from error
             except Exception as error:  # a driver may raise anything
-                if tries_left:  # perhaps another process is making the tables at this moment
+                if tries_left and not is_wrong(
+                    error
+                ):  # perhaps another process is making the tables at this moment
                     time.sleep(0.5)
                     continue
                 raise self._unusable(error) from error
@@ -162,6 +164,8 @@ class Trials:
         advice = "the same command resumes the search once it can be"
         if self.address.startswith("sqlite"):
             advice = "remove it, and the same command begins the search anew"
+        elif is_wrong(error):
+            advice = "correct the address"
         return DataError(f"The storage '{shown}' cannot be used: {reason}; {advice}.")
 
     # -- asking ----------------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ CAUTIOUS = 0.2
 """The trust in labels where the noise matrix does not explain why members and labels differ."""
 EXPLAINED = (0.4, 0.6)
 """Shares explained: up to the first the trust is cautious, from the second on it is full."""
+EVERY = slice(None)
+"""All examples."""
 
 
 @dataclass(frozen=True)
@@ -89,26 +91,37 @@ class Consensus:
 
 
 def consensus(
-    predictions: np.ndarray, given: np.ndarray, *, trust: float | None = None, seed: int = 0
+    predictions: np.ndarray,
+    given: np.ndarray,
+    *,
+    trust: float | None = None,
+    seed: int = 0,
+    rows: np.ndarray | slice = EVERY,
 ) -> Consensus:
     """All steps at once, with the usual trust where none is given.
 
-    The seed draws the examples that are fitted to, where there are very many.
+    Only ``rows`` are fitted to; of very many of them, some that the seed draws.
     """
-    weights = member_weights(predictions, given, seed=seed)
+    weights = member_weights(predictions[rows], given[rows], seed=seed)
     pool = pooled(predictions, weights)
-    return _of_pool(predictions, given, weights, pool, fit_noise(pool, given, seed=seed), trust)
+    return _of_pool(predictions, given, weights, pool, fit_noise(pool[rows], given[rows], seed=seed), trust, rows)
 
 
 def again(
-    predictions: np.ndarray, given: np.ndarray, first: NoiseFit, *, trust: float | None = None, seed: int = 0
+    predictions: np.ndarray,
+    given: np.ndarray,
+    first: NoiseFit,
+    *,
+    trust: float | None = None,
+    seed: int = 0,
+    rows: np.ndarray | slice = EVERY,
 ) -> Consensus:
     """The same for members that have learned targets; how labels go wrong is known from those who learned these."""
-    weights = member_weights(predictions, given, matrix=first.matrix, seed=seed)
+    weights = member_weights(predictions[rows], given[rows], matrix=first.matrix, seed=seed)
     pool = pooled(predictions, weights)
-    held_out = float(_likelihoods(pool @ first.matrix, given).mean()) if len(given) else -np.inf
+    held_out = float(_likelihoods(pool[rows] @ first.matrix, given[rows]).mean()) if len(given) else -np.inf
     noise = replace(first, sharpness=1.0, nearness=0.0, held_out=held_out)
-    return _of_pool(predictions, given, weights, pool, noise, trust)
+    return _of_pool(predictions, given, weights, pool, noise, trust, rows)
 
 
 def _of_pool(
@@ -118,9 +131,10 @@ def _of_pool(
     pool: np.ndarray,
     noise: NoiseFit,
     trust: float | None,
+    rows: np.ndarray | slice,
 ) -> Consensus:
     probabilities = clean_probabilities(pool, noise)
-    trust = usual_trust(probabilities, given, noise.matrix) if trust is None else trust
+    trust = usual_trust(probabilities[rows], given[rows], noise.matrix) if trust is None else trust
     targets = soft_targets(probabilities, given, noise.matrix, trust)
     believers, agreement = votes(predictions, given)
     quality = targets[np.arange(len(given)), given]

@@ -2,47 +2,84 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from jinja2 import Environment, PackageLoader, select_autoescape
-from markupsafe import Markup
 
+from accord.errors import DataError, SettingError
 from accord.files import write_whole
 from accord.report import plots
+from accord.report.curves import (
+    MOST_CLASSES,
+    best_so_far,
+    constant_maps,
+    learning_curve,
+    loss_curve,
+    noise_map,
+    quality_histogram,
+)
+from accord.report.flagged import flagged_rows, with_rows
+from accord.report.rendering import write_page
+from accord.report.settings_table import meanings, settings_table, symbols_in
 from accord.report.thumbnails import thumbnails
 
 if TYPE_CHECKING:
     from accord.estimators import Classifier, Recommender
+    from accord.estimators.base import Estimator
 
-WORST, MOST = 25, 10
-MOST_CLASSES, BINS = 40, 50
-SMALL, WIDE = (440.0, 290.0), (900.0, 300.0)
-"""Sizes of a plot that has one beside it, and of one that has none."""
+WORST, MOST, PICTURED = 25, 10, 48
+"""The worst labels that show without script, users and items with most noise, and pictures that show at once."""
+SCRIPTS = "rows", "sortable", "flagged"
 LEARNED = "as the noise model hφ learned it, which DeCA trains together with the classifier."
 FOUND = "as the council's members found it in labels that they never saw."
 
 
-def write_run_report(rec: Recommender, path: Path) -> None:
+def write_report(estimator: Estimator, path: str | Path, *, data: Any = None, decisions: Any = None) -> Path:
+    """The page of a trained estimator as one HTML file, and where it is.
+
+    ``data`` is the table, its file, or the texts that a classifier was fitted on: flagged labels show their rows.
+    ``decisions`` is a section that says what reviewers decided: text, or markup if it has ``__html__``.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise DataError(f"'{path}' is a folder; name the file that the report is to be, such as report.html in it.")
+    if estimator.kind == "recommender" and data is not None:
+        raise SettingError("Only labels show the rows of their data; leave data= out for clicks.")
+    one: Any = estimator
+    try:
+        if estimator.kind == "recommender":
+            write_run_report(one, path, decisions)
+        else:
+            write_classifier_report(one, path, decisions, data)
+    except OSError as error:
+        raise DataError(f"'{path}' cannot be written: {error.strerror or error}; nothing was changed.") from error
+    return path
+
+
+def write_run_report(rec: Recommender, path: Path, decisions: Any = None) -> None:
     """The page of one run."""
     issues = rec.issues_table()
-    _write(
+    write_page(
         path,
         "run.html",
+        SCRIPTS,
         title="Recommender report",
+        decisions=decisions,
         settings=rec.settings.model_dump(),
+        own_settings=settings_table(rec.settings_to_save(), "clicks"),
         notes=rec.notes_,
         weights=_weights(rec.notes_),
         metrics=rec.metrics_,
-        curve=_learning_curve(rec.history_, rec.metrics_["validation"], "ndcg@20", "NDCG@20"),
-        loss=_loss_curve(rec.history_),
-        quality=_quality_histogram(
+        threshold=rec.threshold_,
+        curve=learning_curve(rec.history_, rec.metrics_["validation"], "ndcg@20", "NDCG@20"),
+        loss=loss_curve(rec.history_),
+        quality=quality_histogram(
             np.asarray(issues["label_quality"]), np.asarray(issues["is_label_issue"]), "clicks", rec.threshold_
         ),
         worst=issues.slice(0, WORST).to_pylist(),
+        flagged=flagged_rows(issues, "clicks"),
         council=_council_rows(rec.notes_.get("council"), rec.metric),
         users=_most_noise(issues, "user"),
         items=_most_noise(issues, "item"),
@@ -82,34 +119,44 @@ def _council_rows(council: dict[str, Any] | None, metric: str) -> list[dict[str,
     return rows
 
 
-def write_classifier_report(clf: Classifier, path: Path) -> None:
+def write_classifier_report(clf: Classifier, path: Path, decisions: Any = None, data: Any = None) -> None:
     """The page of a classifier's run."""
     issues = clf.issues_table()
     names = [str(name) for name in clf.classes_]
-    learned = "noise" in clf.networks_
     council = _council_rows(clf.notes_.get("council"), clf.metric)
-    _write(
+    pictures = thumbnails(clf)
+    flagged = flagged_rows(
+        issues if data is None else with_rows(issues, clf, data),
+        "labels",
+        [(int(one["index"]), one["picture"]) for one in pictures],
+        PICTURED,
+    )
+    for one in pictures:
+        one["row"] = None if flagged is None else flagged["at"].get(int(one["index"]))
+    write_page(
         path,
         "classifier.html",
+        SCRIPTS,
         title="Classifier report",
+        decisions=decisions,
         model=clf.model_,
         settings=clf.settings.model_dump(),
+        own_settings=settings_table(clf.settings_to_save(), "labels"),
         examples=len(clf.labels_),
         classes=names,
         noise=clf.notes_.get("noise"),
         metrics=clf.metrics_,
         train=int((clf.part_ == 0).sum()),
         valid=int((clf.part_ == 1).sum()),
-        thumbnails=thumbnails(clf),
-        matrix=_noise_map(clf.noise_matrix_, names),
-        matrix_words="P(given label | true class), "
-        + (FOUND if council else LEARNED if learned else "counted by confident learning.")
-        + (f" The {MOST_CLASSES} classes with most noise." if len(names) > MOST_CLASSES else ""),
-        quality=_quality_histogram(clf.label_quality_, clf.is_issue_, "labels"),
-        curve=_learning_curve(clf.history_, clf.metrics_["validation"], "accuracy", "accuracy"),
-        loss=_loss_curve(clf.history_),
+        thumbnails=pictures[:PICTURED],
+        matrix=noise_map(clf.noise_matrix_, names),
+        matrix_words=_of_the_matrix("noise" in clf.networks_, bool(council), len(names)),
+        quality=quality_histogram(clf.label_quality_, clf.is_issue_, "labels"),
+        curve=learning_curve(clf.history_, clf.metrics_["validation"], "accuracy", "accuracy"),
+        loss=loss_curve(clf.history_),
         named=clf.names_ is not None,
         worst=issues.slice(0, WORST).to_pylist(),
+        flagged=flagged,
         notes=clf.notes_,
         weights=_weights(clf.notes_),
         council=council,
@@ -117,25 +164,11 @@ def write_classifier_report(clf: Classifier, path: Path) -> None:
     )
 
 
-def _noise_map(matrix: np.ndarray, names: list[str]) -> plots.Drawing:
-    at = np.sort(np.argsort(np.diag(matrix), kind="stable")[:MOST_CLASSES])
-    shown = [names[k] for k in at]
-    return plots.heat_map(
-        matrix[np.ix_(at, at)].tolist(),
-        shown,
-        shown,
-        ("true class", "given label"),
-        "How labels go wrong",
-        limits=(0.0, 1.0),
-        words=_share,
-        square=True,
-        size=(440.0, 440.0),
-    )
-
-
-def _share(value: float) -> str:
-    """Two places, and nothing for what does not show in them."""
-    return "" if value < 0.005 else f"{value:.2f}".removeprefix("0")
+def _of_the_matrix(learned: bool, council: bool, classes: int) -> str:
+    """How the noise matrix came about, in words."""
+    how = FOUND if council else LEARNED if learned else "counted by confident learning."
+    most = f" The {MOST_CLASSES} classes with most noise." if classes > MOST_CLASSES else ""
+    return f"P(given label | true class): the share of each true class that is given each label, {how}{most}"
 
 
 def _by_class(clf: Classifier, names: list[str]) -> list[dict[str, Any]]:
@@ -152,44 +185,20 @@ def _by_class(clf: Classifier, names: list[str]) -> list[dict[str, Any]]:
 
 def write_search_report(found: dict[str, Any], path: Path) -> None:
     """The page of a search: the winner, best so far, and a heat map of the two constants if both were searched."""
-    _write(
+    words = meanings(found["space"], "clicks" if "@" in found["metric"] else "labels")
+    write_page(
         path,
         "search.html",
+        SCRIPTS[:2],
         title="Search for settings",
         found=found,
-        curve=_best_so_far(found["rows"]),
-        maps=_constant_maps(found),
+        curve=best_so_far(found["rows"]),
+        maps=constant_maps(found),
+        meanings=words,
+        symbols=symbols_in(words.values()),
         rows=sorted(found["rows"], key=lambda row: -row["value"])[:WORST],
         names=list(found["space"]),
     )
-
-
-def _best_so_far(rows: list[dict[str, Any]]) -> plots.Drawing:
-    values = [row["value"] for row in rows]
-    best = np.maximum.accumulate(values)
-    series = {
-        "best so far": [(k + 1, float(v)) for k, v in enumerate(best)],
-        "trial": [(k + 1, v) for k, v in enumerate(values)],
-    }
-    return plots.lines(series, ("trial", "noisy validation"), "The search", size=WIDE)
-
-
-def _constant_maps(found: dict[str, Any]) -> list[plots.Drawing]:
-    """Best value of each pair of constants, over all other settings."""
-    maps = []
-    for down, across in (("c0", "c1"), ("c1", "c2")):
-        if not {down, across} <= set(found["space"]):
-            continue
-        rows, columns = (sorted(found["space"][name]) for name in (down, across))
-        best = np.full((len(rows), len(columns)), np.nan)
-        for row in found["rows"]:
-            if not {down, across} <= set(row["settings"]):
-                continue  # the default ones
-            at = rows.index(row["settings"][down]), columns.index(row["settings"][across])
-            best[at] = np.fmax(best[at], row["value"])
-        names = [f"{v:g}" for v in rows], [f"{v:g}" for v in columns]
-        maps.append(plots.heat_map(best.tolist(), *names, (down, across), f"Best value by {down} and {across}"))
-    return maps
 
 
 def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
@@ -202,7 +211,7 @@ def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
         what_served_means,
     )
 
-    _write(
+    write_page(
         path,
         "compare.html",
         title="Comparison of methods",
@@ -240,66 +249,6 @@ def _panels(summary: dict[str, Any]) -> list[plots.Drawing]:
         )
         for name in metric_names(summary)
     ]
-
-
-def _environment() -> Environment:
-    return Environment(loader=PackageLoader("accord.report"), autoescape=select_autoescape(), trim_blocks=True)
-
-
-def _write(path: Path, template: str, **values: Any) -> None:
-    style = Markup(plots.variables() + plots.style())
-    write_whole(path, _environment().get_template(template).render(style=style, **values))
-
-
-def _phases(history: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    phases: dict[str, list[dict[str, Any]]] = {}
-    for record in history:
-        phases.setdefault(record["phase"], []).append(record)
-    return phases
-
-
-def _learning_curve(
-    history: list[dict[str, Any]], kept: dict[str, dict[str, Any]], metric: str, words: str
-) -> plots.Drawing | str:
-    """A validation metric by epoch; a ring marks the epoch that was kept."""
-    phases = {n: [r for r in rs if "valid" in r] for n, rs in _phases(history).items()}
-    series = {n: [(r["epoch"], r["valid"][metric]) for r in rs] for n, rs in phases.items() if rs}
-    if not series:
-        return ""
-    rings = [(one["epoch"], one[metric]) for name, one in kept.items() if name in series and metric in one]
-    labels = "epoch", f"{words} on noisy validation"
-    return plots.lines(series, labels, "Learning curves", rings=rings, dots=False)
-
-
-def _loss_curve(history: list[dict[str, Any]]) -> plots.Drawing:
-    """Loss as a share of each phase's first, since phases have losses of different sizes."""
-    series = {
-        name: [(r["epoch"], r["loss"] / (abs(records[0]["loss"]) or 1)) for r in records]
-        for name, records in _phases(history).items()
-    }
-    return plots.lines(series, ("epoch", "training loss, first epoch = 1"), "Training loss", dots=False)
-
-
-def _quality_histogram(
-    quality: np.ndarray, flagged: np.ndarray, what: str, threshold: float | None = None
-) -> plots.Drawing:
-    shown = quality if threshold is None else np.append(quality, threshold)
-    counts, edges = np.histogram(quality, BINS, _twentieths(shown))
-    return plots.histogram(
-        counts.tolist(),
-        edges.tolist(),
-        ("label quality (1 = clean)", what),
-        "Label quality",
-        flagged=np.histogram(quality[flagged.astype(bool)], edges)[0].tolist(),
-        cut=threshold,
-        size=SMALL if threshold is None else WIDE,
-    )
-
-
-def _twentieths(values: np.ndarray) -> tuple[float, float]:
-    """The range of the values, in steps of 0.05: where all are alike, bars from 0 to 1 would be one bar."""
-    low, high = math.floor(20 * values.min(initial=1.0)), math.ceil(20 * values.max(initial=0))
-    return min(low / 20, values.min(initial=1.0)), max(high / 20, (low + 1) / 20, values.max(initial=0.0))
 
 
 def _most_noise(issues: pa.Table, column: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from glob import escape
 from pathlib import Path
@@ -20,11 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.data.parquet_files import read_parquet_file
-from accord.errors import DataError
+from accord.data.text_arrays import refuse_long_words
+from accord.errors import DataError, first_line
 from accord.estimators.run_folder import read_json, write_json
 from accord.experiments.study import CELLS, Cell
 from accord.files import copy_whole, whole_file
 from accord.locks import locked
+from accord.memory import refuse_too_large
+from accord.plain import GROWTH
 
 TABLE, VALUES, LOCK = "cells.parquet", "values.parquet", ".cells.lock"
 """Of all cells of a study; of what they measure of each user or example; held while they are rewritten."""
@@ -34,6 +38,9 @@ PLAIN: dict[str, pa.DataType] = {
     **{"selection": pa.string(), "seconds": pa.float64(), "epochs": pa.int64(), "inject": pa.float64()},
 }
 """Columns with a type of their own. Everything else is JSON, one column for each name; a gap: the cell lacks it."""
+DAMAGE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, pa.ArrowException)
+ADVICE = "remove it, and the same command makes the cells again"
+"""What damaged tables raise, and what to do about it."""
 WAIT = 60.0
 """Seconds to wait for another process that packs."""
 
@@ -147,11 +154,12 @@ def _read_file(path: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        return read_json(path)
+        found = read_json(path)
     except DataError:
         if path.is_file():
             raise
         return None
+    return found if isinstance(found, dict) else None  # what is no cell is made again
 
 
 def _named_in(path: Path, result: Any) -> Cell | None:
@@ -178,22 +186,54 @@ def _read_values(path: Path, stem: str, columns: Collection[str]) -> list[_Value
 # -- the tables ----------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    """A table with other columns, or other values, than those that are written here is one sentence."""
+    try:
+        yield
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise DataError(f"'{path}' holds no cells of a study ({first_line(error)}); {ADVICE}.") from error
+
+
+def _keys(table: pa.Table, path: Path, *more: str) -> Iterator[tuple[Any, ...]]:
+    """The key of each row, and further columns of words."""
+    kinds = {"part": pa.string(), **PLAIN}
+    columns = {name: table[name].cast(kinds.get(name, pa.string())) for name in ("part", *Cell._fields, *more)}
+    for name, column in columns.items():
+        if column.null_count:
+            raise ValueError(f"'{name}' has gaps")
+        refuse_long_words(column, f"column '{name}' of '{path}'")
+    return zip(*(column.to_pylist() for column in columns.values()), strict=True)
+
+
 class _Table:
     """A table of cells, each decoded when it is asked for."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self._columns = {name: table[name] for name in table.column_names}
-        keys = zip(*(table[name].to_pylist() for name in ("part", *Cell._fields)), strict=True)
-        self._rows: dict[Key, int] = {key: row for row, key in enumerate(keys)}
+    def __init__(self, table: pa.Table, path: Path) -> None:
+        self._path = path
+        with _damage_named(path):
+            self._columns = {
+                name: table[name].cast(PLAIN.get(name, table[name].type)) for name in table.column_names
+            }
+            self._rows: dict[Key, int] = {key: row for row, key in enumerate(_keys(table, path))}
 
     def cell(self, key: Key) -> dict[str, Any] | None:
         row = self._rows.get(key)
         if row is None:
             return None
-        said = {name: column[row].as_py() for name, column in self._columns.items() if name != "part"}
-        return {
-            name: value if name in PLAIN else json.loads(value) for name, value in said.items() if value is not None
-        }
+        with _damage_named(self._path):
+            said = {name: column[row].as_py() for name, column in self._columns.items() if name != "part"}
+            return {
+                name: value if name in PLAIN else self._decoded(value)
+                for name, value in said.items()
+                if value is not None
+            }
+
+    def _decoded(self, text: str) -> Any:
+        refuse_too_large(GROWTH["json"] * len(text), f"A cell of '{self._path}'", ADVICE)
+        return json.loads(text)
 
     def cells(self) -> Iterator[tuple[Key, dict[str, Any]]]:
         for key in self._rows:
@@ -249,7 +289,7 @@ def _values(study: Path) -> dict[Key, list[_Values]]:
 def _load(path: Path, stamp: Any) -> _Table:
     kinds = {"part": pa.string(), **PLAIN}
     empty = pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
-    return _Table(read_parquet_file(path, inside=True) if stamp else empty)
+    return _Table(read_parquet_file(path, inside=True) if stamp else empty, path)
 
 
 @lru_cache(maxsize=4)
@@ -257,9 +297,10 @@ def _load_values(path: Path, stamp: Any) -> dict[Key, list[_Values]]:
     found: dict[Key, list[_Values]] = {}
     if stamp:
         table = read_parquet_file(path, inside=True)
-        columns = [table[name].to_pylist() for name in ("part", *Cell._fields, "file", "column")]
-        for *key, file, column, values in zip(*columns, table["values"], strict=True):
-            found.setdefault(tuple(key), []).append(_Values(file, column, values.values.to_numpy()))
+        with _damage_named(path):
+            lists = table["values"].cast(pa.list_(pa.float64()))
+            for (*key, file, column), values in zip(_keys(table, path, "file", "column"), lists, strict=True):
+                found.setdefault(tuple(key), []).append(_Values(file, column, values.values.to_numpy()))
     return found
 
 

@@ -138,8 +138,13 @@ def evaluate(
     return run_evaluate(run, truth, k, images)
 
 
-def report(run: Run) -> Answer:
-    """Write the report of a run again, and say where it is."""
+def report(
+    run: Annotated[Path, typer.Argument(help="A run folder made by accord fit, or a folder with runs below it.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Labels: the file that was fitted on, to show its rows.")
+    ] = None,
+) -> Answer:
+    """Write the report of a run again, or a page that compares the runs in a folder, and say where it is."""
     from accord.cli.runs import run_report
 
-    return run_report(run)
+    return run_report(run, data)

@@ -22,7 +22,7 @@ from accord.batches.scaling import Scaling
 from accord.data.splits import stratified_folds
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
-from accord.estimators.classifier_training import standardises
+from accord.estimators.classifier_training import LEFT_OUT, standardises
 from accord.estimators.council.lesson import Lesson, strongly
 from accord.estimators.council.members import Asked, Member, Shelf
 from accord.estimators.council.plain import PLAIN, PlainMember, is_plain
@@ -131,6 +131,8 @@ class _Session:
         told = clf._decided
         self.trusted = np.empty(0, np.int64) if told is None else told.at("keep", "fix")
         """Examples whose labels people decided."""
+        self.known = np.flatnonzero(clf.part_ != LEFT_OUT) if (clf.part_ == LEFT_OUT).any() else None
+        """All but those that people dropped, where they dropped some."""
         images = "many images" if len(self.labels) >= MANY_IMAGES else "images"
         self.looks = images if len(clf.shape_) == 3 else "tables"
         settings = self.settings
@@ -206,6 +208,7 @@ class _Session:
             every.append(said)
             told += rows
             how = {"trust": self.settings.trust, "seed": self.settings.seed}
+            how |= {} if self.known is None else {"rows": self.known}
             if last is None:
                 found.append(consensus(said, self.labels, **how))
             else:

@@ -189,7 +189,7 @@ class Frame:
         self.right = width - 2 * MARGIN - (named.width if beside else 0)
         down = marks[1] or self.y.ticks(max(3, int(height / 48)))
         self.left = MARGIN + TICK + min(LONGEST, max(map(width_of, down.values()), default=0.0))
-        across = marks[0] or self.x.ticks(max(2, int((self.right - self.left) / 70)))
+        across = marks[0] or self.x.ticks(max(4, int((self.right - self.left) / 70)))
         names = self._names(across)
         first = min(names.drawn_at, default=self.left)
         if names.left + 2 > first:
