@@ -12,7 +12,7 @@ from typing import Any
 
 from accord.cli import ui
 from accord.cli.paths import quoted
-from accord.cli.process import STOP_SIGNALS, signal_handlers
+from accord.cli.process import STOP_SIGNALS, give_memory_back, signal_handlers, system_memory
 from accord.cli.stopping_in_time import answered
 from accord.cli.words import as_options
 from accord.errors import SettingError
@@ -41,8 +41,9 @@ def run_review(
     from accord.review.session import Session
 
     reviewer = reviewer or USUAL_REVIEWER
-    with ui.busy("reading the run"):
+    with ui.busy("reading the run"), system_memory():
         items, shown, design = _read(path, given)
+    give_memory_back()
     shown.notices = [as_options(words, FLAGS) for words in shown.notices]
     identity, size = design.identity, items.size
 
