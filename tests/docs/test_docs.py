@@ -38,7 +38,9 @@ def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch)
     for name, table in (("clicks", made.log()), ("truth", made.truth()), ("marked", made.clicks())):
         csv.write_csv(table, tmp_path / f"{name}.csv")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("accord.review.server.Serving.run", lambda serving, taken: None)  # nobody is there to end it
+    monkeypatch.setattr(
+        "accord.review.server.Serving.run", lambda serving, taken: None
+    )  # nobody is there to end it
     monkeypatch.setattr("webbrowser.open", lambda address: True)
     make = base.make_settings
     monkeypatch.setattr(base, "make_settings", lambda task, values: make(task, values | QUICK[task]))

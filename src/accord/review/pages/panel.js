@@ -7,7 +7,7 @@ const number = (value) => count(Math.round(value));
 
 export function showPanel({ estimate, mine, counted, others }, start) {
   const parts = [make("h2", {}, "What the decisions say"), decided(mine, counted, start)];
-  parts.push(...people(others), ...precision(estimate, start), ...wrong(estimate, start), slips(estimate), stop(estimate));
+  parts.push(...people(others), ...precision(estimate, start), ...wrong(estimate, start), slips(estimate), stop(estimate, start));
   find("panel").replaceChildren(...parts.filter(Boolean));
 }
 
@@ -77,8 +77,9 @@ function slips({ error, asked_again: again }) {
   return make("div", { id: "slips" }, make("h3", {}, "Your own slips"), make("p", { class: "soft" }, words));
 }
 
-function stop({ stop: where, left }) {
+function stop({ stop: where, left }, start) {
   if (where === null || where === undefined) return null;
-  const words = `Look at the ${count(where)} worst. Of those after them fewer than one in ten is wrong, about ${number(left)} in all.`;
+  const never = "Not yet: as far as is known, at least one in ten is wrong down to the last one.";
+  const words = where >= start.count ? never : `Look at the ${count(where)} worst. Of those after them fewer than one in ten is wrong, about ${number(left)} in all.`;
   return make("div", { id: "stop" }, make("h3", {}, "Where to stop"), make("p", {}, words));
 }

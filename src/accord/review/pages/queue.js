@@ -87,7 +87,9 @@ export class Queue {
     part.button.setAttribute("aria-label", spoken(row, this.start));
   }
 
+  // Where the queue lies below the label, as on a phone, the page stays where it is.
   reveal(k) {
+    if (matchMedia("(max-width: 700px)").matches) return;
     this.parts[k]?.card.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
