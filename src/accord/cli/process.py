@@ -91,7 +91,7 @@ def _keep_freed_memory() -> bool:
 
 
 def give_memory_back() -> None:
-    """What was freed goes to the system, now and from now on: for a command that reads much and serves for hours."""
+    """What was freed goes to the system, and so it stays: for a command that reads much and serves for hours."""
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
         return
     _mallopt(M_MMAP_MAX, MOST_MAPPED)
