@@ -310,6 +310,33 @@ def identity_of(run: Path) -> str:
     return subject_of(Classifier.load(run)).design.identity
 
 
+def test_what_could_not_be_sent_is_sent_by_the_next_page(context: Any, at_work: tuple[Client, Session]) -> None:
+    client, session = at_work
+    page = opened(context, client)
+    at = now(page)
+    context.set_offline(True)
+    page.keyboard.press("d")
+    until(page, "document.getElementById('banner').textContent.includes('1 step waits')")
+    page.close()
+    context.set_offline(False)
+    assert not session.journal.done
+    saved(opened(context, client))
+    assert [(one.item, one.action) for one in session.journal.steps] == [(at, "drop")]
+
+
+def test_a_page_that_leads_here_opens_it(context: Any, at_work: tuple[Client, Session], tmp_path: Path) -> None:
+    """From a link in another page the cookie is not sent along; one more click, or a reload, and it is."""
+    client = at_work[0]
+    (tmp_path / "link.html").write_text(f'<a href="http://127.0.0.1:{client.port}/?token={client.token}">open</a>')
+    page = context.new_page()
+    page.goto((tmp_path / "link.html").as_uri())
+    page.click("a")
+    page.wait_for_load_state()
+    if not page.locator(".card.now").count():
+        page.goto(f"http://127.0.0.1:{client.port}/")
+    page.wait_for_selector(".card.now")
+
+
 def test_two_people_at_once_are_told_where_they_differ(context: Any, tmp_path: Path) -> None:
     items = made_items(100, classes=CLASSES)
     with served(items, tmp_path, "ana") as (first, one), served(items, tmp_path, "ben") as (second, two):

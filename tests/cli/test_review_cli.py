@@ -39,8 +39,7 @@ def test_what_makes_no_sense_is_one_sentence(accord: Callable, run: Path, words:
     assert code == 2
     assert said in " ".join(err.split())
     assert not out
-    left = {path.name for path in run.rglob("*")} - set(before)
-    assert left <= {"decisions", "reviewer.jsonl", "reviewer.lock"}
+    assert sorted(path.name for path in run.rglob("*")) == before
 
 
 @pytest.mark.parametrize("library", ["starlette", "uvicorn"])

@@ -18,7 +18,7 @@ from accord import Classifier
 from accord.decisions.design import Design
 from accord.decisions.journal import Journal
 from accord.errors import DataError
-from accord.review.guard import LARGEST_BODY, POLICY
+from accord.review.guard import LARGEST_BODY, POLICY, Guard
 from accord.review.server import PAGES
 from accord.review.session import Session
 from accord.review.shown import Shown
@@ -68,6 +68,16 @@ def test_the_token_of_the_address_becomes_a_cookie_of_this_port(client: Client) 
     for wrong in ("", "x", TOKEN[:-1], TOKEN + "t", "%ff", "é"):
         assert client.get(f"/?token={wrong.encode().hex() if wrong == 'é' else wrong}", cookie=None).status == 401
     assert client.get(f"/api/start?token={TOKEN}", cookie=None).status == 401
+
+
+def test_the_token_that_a_browser_is_started_with_opens_the_page_once(at_work: tuple[Client, Session]) -> None:
+    """Its process shows its arguments to everybody on the machine."""
+    guard = Guard(None, TOKEN, 1, once="o" * 43)  # pyright: ignore
+    assert not guard._is_first("x")
+    assert not guard._is_first("")
+    assert guard._is_first("o" * 43)
+    assert not guard._is_first("o" * 43)
+    assert not Guard(None, TOKEN, 1)._is_first("")  # pyright: ignore
 
 
 @pytest.mark.parametrize(
@@ -441,6 +451,20 @@ def test_a_thousand_decisions_are_there_after_a_kill(run_folder: Path) -> None:
 
 
 # -- how fast ----------------------------------------------------------------------------------------------
+
+
+def test_an_answer_does_not_wait_for_a_receipt(client: Client) -> None:
+    """A head and a body that are sent one after the other would wait 40 ms for each other."""
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
+    headers = {"cookie": f"accord-review-{client.port}={client.token}", "host": f"127.0.0.1:{client.port}"}
+    fastest = 1.0
+    for _ in range(20):
+        begun = time.perf_counter()
+        connection.request("GET", "/api/start", headers=headers)
+        connection.getresponse().read()
+        fastest = min(fastest, time.perf_counter() - begun)
+    connection.close()
+    assert fastest < 0.02
 
 
 def test_a_hundred_thousand_labels_are_shown_and_filtered_at_once(tmp_path: Path) -> None:

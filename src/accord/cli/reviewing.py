@@ -50,16 +50,16 @@ def run_review(
     def others() -> dict[str, list[Any]]:
         return {name: steps for name, steps in journals(path, identity, size).items() if name != reviewer}
 
-    with Journal.opened(path, reviewer, identity, size) as journal, listening(listen, port) as taken:
-        session, token = Session(items, shown, journal, design, others), secrets.token_urlsafe(32)
+    with listening(listen, port) as taken, Journal.opened(path, reviewer, identity, size) as journal:
+        session = Session(items, shown, journal, design, others)
+        token, once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         port = taken.getsockname()[1]
-        hosts = None if listen == HERE else _hosts(listen)
-        serving = Serving(application(session, token, port, **({} if hosts is None else {"hosts": hosts})))
-        address = f"http://{_shown(listen)}:{port}/?token={token}"
-        _tell(items, journal, address, port, shown.notices)
+        serving = Serving(application(session, token, port, _hosts(listen), once if browser else ""))
+        address = f"http://{_shown(listen)}:{port}/?token="
+        _tell(items, journal, address + token, port, shown.notices)
         with _stopped_by_signals(serving):
             if browser:
-                webbrowser.open(address)
+                webbrowser.open(address + once)  # other people of this machine may see it
             serving.run(taken)
         decided = len(journal.standing)
     ui.say(_farewell(path, items.what, decided))
@@ -103,11 +103,13 @@ def _check_address(listen: str, others_may_connect: bool, port: int) -> None:
 
 
 def _hosts(listen: str) -> tuple[str, ...]:
-    """Names by which browsers may ask for the page, where it listens at another address."""
+    """Names by which browsers may ask for the page."""
     import socket
 
     from accord.review.guard import OWN_HOSTS
 
+    if listen == HERE:
+        return OWN_HOSTS
     more = (listen,) if listen not in ("0.0.0.0", "::") else (socket.gethostname(), socket.getfqdn(), *_addresses())
     return (*OWN_HOSTS, *(_shown(one) for one in more))
 

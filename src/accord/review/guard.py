@@ -36,8 +36,10 @@ TOO_MUCH = "That is too much at once."
 class Guard:
     """Lets through what is allowed, and adds the headers that keep the page to itself."""
 
-    def __init__(self, app: App, token: str, port: int, hosts: tuple[str, ...] = OWN_HOSTS) -> None:
-        self.app, self.token, self.hosts = app, token, hosts
+    def __init__(self, app: App, token: str, port: int, hosts: tuple[str, ...] = OWN_HOSTS, once: str = "") -> None:
+        """``once`` is a token that opens the page a single time: for an address that others may see, such as one
+        in the arguments of a browser's process."""
+        self.app, self.token, self.hosts, self.once = app, token, hosts, once
         self.cookie = f"accord-review-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,7 +55,7 @@ class Guard:
             await _answer(send, *refused)
             return
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if scope["path"] == "/" and given and self._is_token(given):
+        if scope["path"] == "/" and given and (self._is_token(given) or self._is_first(given)):
             attributes = "Path=/; HttpOnly; SameSite=Strict"
             own = {"location": "/", "set-cookie": f"{self.cookie}={self.token}; {attributes}"}
             await _answer(send, 303, "", own)
@@ -87,6 +89,12 @@ class Guard:
             if not (length.isascii() and length.isdigit()) or int(length[:20]) > LARGEST_BODY:
                 return 413, TOO_MUCH
         return None
+
+    def _is_first(self, given: str) -> bool:
+        """Whether it is the token for one time, which is used up by that."""
+        first = bool(self.once) and secrets.compare_digest(given.encode("utf-8", "replace"), self.once.encode())
+        self.once = "" if first else self.once
+        return first
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())

@@ -35,8 +35,8 @@ PAGES = {
 NEEDS = "The review page"
 
 
-def application(session: Session, token: str, port: int, hosts: tuple[str, ...] = OWN_HOSTS) -> Any:
-    """The server as an ASGI application."""
+def application(session: Session, token: str, port: int, hosts: tuple[str, ...] = OWN_HOSTS, once: str = "") -> Any:
+    """The server as an ASGI application; ``once`` is a token that opens the page a single time."""
     applications, routing = needed("starlette.applications", NEEDS), needed("starlette.routing", NEEDS)
     read = {name: ((files("accord.review") / "pages" / name).read_bytes(), kind) for name, kind in PAGES.items()}
     read["colours.css"] = variables().encode(), PAGES["style.css"]
@@ -69,7 +69,7 @@ def application(session: Session, token: str, port: int, hosts: tuple[str, ...] 
     ]
     app = applications.Starlette(routes=routes)
     app.router.redirect_slashes = False
-    return Guard(app, token, port, hosts)
+    return Guard(app, token, port, hosts, once)
 
 
 def _getting(answer: Callable[[], dict[str, Any]]) -> Any:

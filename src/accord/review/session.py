@@ -62,8 +62,10 @@ class Session:
     def next(self, asked: AskedNext) -> dict[str, Any]:
         """What to look at next, and why each comes up; where one is asked again, the first answer is not told."""
         with self._lock:
-            suggesting = Suggesting(self.design, self.journal.steps, self._taken())
-            found = suggesting.checks(asked.limit) if asked.mode == "checks" else suggesting.next(asked.limit)
+            steps, taken = self.journal.steps, self._taken()
+        suggesting = Suggesting(self.design, steps, taken)  # which decisions need not wait for
+        found = suggesting.checks(asked.limit) if asked.mode == "checks" else suggesting.next(asked.limit)
+        with self._lock:
             self._again |= {at for at, why in found if why == "again"}
             rows = [self.row(at) | {"why": why} for at, why in found]
             rows = [row | {"mine": None} if row["why"] == "again" else row for row in rows]
