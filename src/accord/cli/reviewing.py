@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
+import threading
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,8 @@ from accord.extras import needed
 
 HERE = "127.0.0.1"
 FLAGS = {"images": "--images", "data": "--data", "items": "--items"}
+SCREENS = {"DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME", "BROWSER"}
+"""Variables that say that there is a screen, or a browser that the person chose."""
 TUNNEL = "To look at it from another machine, make a tunnel there: ssh -N -L {port}:127.0.0.1:{port} THIS-MACHINE"
 
 
@@ -59,7 +63,7 @@ def run_review(
         _tell(items, journal, address + token, port, shown.notices)
         with _stopped_by_signals(serving):
             if browser:
-                webbrowser.open(address + once)  # other people of this machine may see it
+                _open_browser(address + once)  # other people of this machine may see it
             serving.run(taken)
         decided = len(journal.standing)
     ui.say(_farewell(path, items.what, decided))
@@ -138,6 +142,13 @@ def _tell(items: Any, journal: Any, address: str, port: int, notices: list[str])
     ui.say("Ctrl-C ends it; what is decided is kept at once")
     ui.err.print(f"Open {address}", markup=False, soft_wrap=True)
     sys.stderr.flush()
+
+
+def _open_browser(address: str) -> None:
+    """Open it beside the server, as some browsers do not return; but none that takes the terminal."""
+    if sys.platform.startswith("linux") and not SCREENS & os.environ.keys():
+        return
+    threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 @contextmanager
