@@ -92,7 +92,8 @@ def made_items(count: int = 60, *, what: str = "labels", classes: list[str] | No
         return Items(what, own, quality, own & (quality < 0.3), keys={"user": users}, words=words)
     given, predicted = rng.integers(0, len(classes), (2, count)).astype(np.int32)
     words = [Words.of(classes, given), Words.of([f"file-{k}.png" for k in range(count)])]
-    votes = {"votes": rng.integers(0, 6, count).astype(np.int16)}
+    votes = {"votes": rng.integers(0, 6, count).astype(np.int16), "voters": np.full(count, 5, np.int16)}
+    votes |= {"agreement": rng.random(count).astype(np.float32)}
     own = np.ones(count, bool)
     names = [worded(name) for name in classes]
     return Items(what, own, quality, given != predicted, given, predicted, names, votes, words=words)

@@ -56,6 +56,8 @@ def run_review(
 
     with listening(listen, port) as taken, Journal.opened(path, reviewer, identity, size) as journal:
         session = Session(items, shown, journal, design, others)
+        with ui.busy("sorting the labels"):
+            session.warm_up()
         token, once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         port = taken.getsockname()[1]
         serving = Serving(application(session, token, port, _hosts(listen), once if browser else ""))

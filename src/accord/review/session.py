@@ -47,6 +47,12 @@ class Session:
         self._refresh(list(journal.standing))
         self._estimated: tuple[Any, dict[str, Any]] | None = None
 
+    def warm_up(self) -> None:
+        """Import and sort beforehand what the first page needs: seconds, for which nobody should wait there."""
+        self.rows(AskedRows(limit=1))
+        self.next(AskedNext(limit=1))
+        self.progress()
+
     # -- the queue -------------------------------------------------------------------------------------
 
     def rows(self, asked: AskedRows) -> dict[str, Any]:
