@@ -26,8 +26,8 @@ class AskedRows(Asked):
     """Some rows of the queue."""
 
     query: Query = Query.model_construct()
-    offset: int = Field(0, ge=0)
-    limit: int = Field(48, ge=1, le=PAGE)
+    offset: int = Field(default=0, ge=0)
+    limit: int = Field(default=48, ge=1, le=PAGE)
     first_open: bool = False
     """From the page on which the first label is that this reviewer has not decided."""
 
@@ -36,14 +36,14 @@ class AskedNext(Asked):
     """What to look at next."""
 
     mode: Literal["suggested", "checks"] = "suggested"
-    limit: int = Field(24, ge=1, le=PAGE)
+    limit: int = Field(default=24, ge=1, le=PAGE)
 
 
 class AskedSelection(Asked):
     """A whole selection, before it is decided: by a query, or by its items."""
 
     query: Query | None = None
-    items: list[Position] | None = Field(None, max_length=MOST_ITEMS)
+    items: list[Position] | None = Field(default=None, max_length=MOST_ITEMS)
 
 
 class AskedStep(Asked):

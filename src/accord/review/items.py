@@ -27,21 +27,21 @@ class Query(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    given: int | None = Field(None, ge=0)
+    given: int | None = Field(default=None, ge=0)
     """The given class, by its number."""
-    predicted: int | None = Field(None, ge=0)
-    lowest: float | None = Field(None, allow_inf_nan=False)
+    predicted: int | None = Field(default=None, ge=0)
+    lowest: float | None = Field(default=None, allow_inf_nan=False)
     """Quality at least this, and at most ``highest``."""
-    highest: float | None = Field(None, allow_inf_nan=False)
+    highest: float | None = Field(default=None, allow_inf_nan=False)
     fewest_votes: int | None = None
     most_votes: int | None = None
     flagged: bool | None = None
     decided: bool | None = None
     """Whether this reviewer has decided."""
     action: Literal["keep", "fix", "drop", "unsure"] | None = None
-    text: str = Field("", max_length=200)
+    text: str = Field(default="", max_length=200)
     """In a name, an id, a title, a class or a text; or a label's number."""
-    sort: str = Field(WORST, max_length=40)
+    sort: str = Field(default=WORST, max_length=40)
     descending: bool = False
 
 
