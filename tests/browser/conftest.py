@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.browser.reviewing import CLASSES, Pixels, opened
+from tests.review.serving import Client, made_items, served
+
+from accord.review.session import Session
 
 NAMES = ("chromium", "google-chrome", "chromium-browser", "chrome")
 FLAGS = (
@@ -37,3 +42,16 @@ def context(browser: Any) -> Iterator[Any]:
     made.set_default_timeout(15_000)
     yield made
     made.close()
+
+
+@pytest.fixture
+def at_work(tmp_path: Path) -> Iterator[tuple[Client, Session]]:
+    with served(made_items(150, classes=CLASSES), tmp_path, shown=Pixels(150)) as both:
+        yield both
+
+
+@pytest.fixture
+def page(context: Any, at_work: tuple[Client, Session]) -> Iterator[Any]:
+    made = opened(context, at_work[0])
+    yield made
+    assert not made.troubles

@@ -3,75 +3,20 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.browser.reviewing import CLASSES, now, opened, saved, until
 from tests.review.serving import Client, ended, made_items, served, started
 
 from accord import Classifier, Recommender
 from accord.decisions.journal import journals
 from accord.review.clicked import clicks_to_review
-from accord.review.pictures import ArrayPictures
 from accord.review.session import Session
-from accord.review.shown import Shown
 
 pytestmark = pytest.mark.browser
-CLASSES = [str(k) for k in range(5)]
-
-
-class Pixels(Shown):
-    """A picture for each label."""
-
-    grid = True
-
-    def __init__(self, count: int) -> None:
-        super().__init__()
-        self.pictures = ArrayPictures(np.random.default_rng(0).integers(0, 255, (count, 8, 8, 1)))
-
-
-@pytest.fixture
-def at_work(tmp_path: Path) -> Iterator[tuple[Client, Session]]:
-    with served(made_items(150, classes=CLASSES), tmp_path, shown=Pixels(150)) as both:
-        yield both
-
-
-def opened(context: Any, client: Client) -> Any:
-    page = context.new_page()
-    page.troubles = []
-    page.on("console", lambda told: page.troubles.append(told.text) if told.type == "error" else None)
-    page.on("pageerror", lambda error: page.troubles.append(str(error)))
-    page.on("dialog", lambda dialog: page.troubles.append("a script of the data has run"))
-    page.goto(f"http://127.0.0.1:{client.port}/?token={client.token}")
-    page.wait_for_selector(".card.now")
-    return page
-
-
-@pytest.fixture
-def page(context: Any, at_work: tuple[Client, Session]) -> Iterator[Any]:
-    made = opened(context, at_work[0])
-    yield made
-    assert not made.troubles
-
-
-def until(page: Any, expression: str) -> None:
-    """Wait for something to be so; Playwright waits by code from a string, which the page forbids."""
-    end = time.monotonic() + 15
-    while not page.evaluate(expression):
-        assert time.monotonic() < end, expression
-        page.wait_for_timeout(30)
-
-
-def saved(page: Any) -> None:
-    until(page, "document.getElementById('saved').textContent === 'all saved'")
-
-
-def now(page: Any) -> int:
-    """The label that is shown."""
-    return int(page.inner_text("#detail h2").removeprefix("row "))
 
 
 # -- deciding ----------------------------------------------------------------------------------------------
@@ -354,77 +299,3 @@ def test_two_people_at_once_are_told_where_they_differ(context: Any, tmp_path: P
         ben.keyboard.press("u")
         until(ben, "document.getElementById('panel').textContent.includes('ana decided 3')")
         assert "3 of them as well as you; 2 differently" in ben.inner_text("#panel")
-
-
-# -- eyes ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("width", "scheme", "acts"),
-    [(1360, "light", ("", "/", "?", "a k")), (1360, "dark", ("",)), (800, "dark", ("/",)), (390, "light", ("",)),
-     (390, "dark", ("", "/", "?", "a k"))],
-)  # fmt: skip
-def test_anybody_can_use_it_on_any_screen(
-    browser: Any, at_work: tuple[Client, Session], tmp_path: Path, width: int, scheme: str, acts: tuple[str, ...],
-    fitted: Recommender,
-) -> None:  # fmt: skip
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not at hand").Axe()
-    context = browser.new_context(
-        viewport={"width": width, "height": 820}, color_scheme=scheme, has_touch=width < 500
-    )
-    page = opened(context, at_work[0])
-    for key in ("k", "d", "f", "u"):
-        page.keyboard.press(key)
-    saved(page)
-    until(page, "document.getElementById('decided')")
-    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (sum(map(int, dark[4:-1].split(", "))) < 200) == (scheme == "dark")
-    pages = [page]
-    items, shown = clicks_to_review(fitted)
-    (tmp_path / "clicks").mkdir()
-    with served(items, tmp_path / "clicks", shown=shown) as (client, _):
-        pages.append(opened(context, client))
-        pages[-1].wait_for_selector(".history tbody tr")
-        for one in pages:
-            assert one.evaluate("document.documentElement.scrollWidth") <= width
-            for act in acts:
-                if act == "?":
-                    one.keyboard.press("Escape")
-                for key in act.split():
-                    one.keyboard.press("Escape")
-                    one.keyboard.press(key)
-                    one.wait_for_timeout(150)
-                    if key == "/":
-                        one.wait_for_selector("#filters:not([hidden])")
-                found = axe.run(one)
-                assert found.violations_count == 0, found.generate_report()
-                if one.locator("dialog[open]").count():
-                    one.keyboard.press("Escape")
-        if width == 390:
-            for _ in range(3):
-                page.locator("#detail .keep").tap()
-            saved(page)
-            box = page.locator("#detail .keep").bounding_box()  # the next one is decided at the same place
-            assert 0 <= box["y"] < 700
-    assert not page.troubles
-    context.close()
-
-
-def test_it_is_used_by_keys_alone_with_a_focus_that_is_seen(page: Any) -> None:
-    names = []
-    for _ in range(14):
-        page.keyboard.press("Tab")
-        names.append(
-            page.evaluate(
-                "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent.trim()"
-            )
-        )
-        outline = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
-        assert outline == "3px", names[-1]
-    assert names[:5] == ["Suggested", "Worst first", "Random checks", "All", "Keys"]
-    assert all(names)
-    current = page.locator('[aria-current="true"]')
-    assert current.count() == 1
-    assert "given" in current.get_attribute("aria-label")
-    page.keyboard.press("k")
-    assert "predicted" in page.inner_text("#said") or "kept" in page.inner_text("#said")
