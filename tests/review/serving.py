@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import json
 import re
@@ -125,6 +126,7 @@ def started(run: Path, *words: str) -> tuple[subprocess.Popen[str], Client]:
     """`accord review` in a process of its own."""
     command = [sys.executable, "-m", "accord", "review", str(run), "--no-browser", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    atexit.register(process.kill)  # where a test fails
     assert process.stderr is not None
     said = ""
     for line in process.stderr:
