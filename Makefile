@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench soak attack docs clean
+.PHONY: demo test test-browser lint format bench soak attack docs clean
 
 demo: .venv/ready
 	$(BIN)/accord demo --out demo
@@ -10,6 +10,14 @@ demo: .venv/ready
 # Of one thread: threads that wait for one another make a process crawl beside another that is busy.
 test: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+# The pages in Chromium: the one that is installed, or named by ACCORD_CHROMIUM. Root on Debian gets it by apt.
+test-browser: .venv/ready
+	@if [ -z "$$ACCORD_CHROMIUM" ] && ! command -v chromium >/dev/null && \
+	   ! command -v google-chrome >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; fi; fi
+	ACCORD_BROWSER=needed OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/browser tests/report
 
 lint: .venv/ready
 	$(BIN)/ruff check .

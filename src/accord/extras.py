@@ -17,6 +17,8 @@ EXTRA_OF = {
     "psycopg": "databases",
     "sqlalchemy": "databases",
     "skops": "models",
+    "starlette": "review",
+    "uvicorn": "review",
 }
 """The extra of pyproject.toml that each library comes with, by the name it is imported by."""
 NAMES = {"PIL": "Pillow"}

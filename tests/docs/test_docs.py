@@ -44,6 +44,10 @@ def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch)
         told = told.append_column("decision", pa.array([decision] * 6))
         csv.write_csv(told.append_column("reviewer", pa.array([reviewer] * 6)), tmp_path / f"{name}.csv")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "accord.review.server.Serving.run", lambda serving, taken: None
+    )  # nobody is there to end it
+    monkeypatch.setattr("webbrowser.open", lambda address: True)
     make = base.make_settings
     monkeypatch.setattr(base, "make_settings", lambda task, values: make(task, values | QUICK[task]))
     yield tmp_path

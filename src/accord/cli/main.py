@@ -100,6 +100,12 @@ _add(
     "accord reproduce --show --out results",
 )
 _add(
+    decisions.review,
+    "accord review run",
+    "accord review photos-run --images photos --reviewer ana",
+    "accord review clicks-run --items items.csv --port 8765",
+)
+_add(
     decisions.apply,
     "accord apply run --out cleaned.csv",
     "accord apply run --undecided drop --out cleaned.parquet",

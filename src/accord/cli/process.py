@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import io
 import os
 import signal
@@ -87,6 +88,18 @@ def _keep_freed_memory() -> bool:
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
         return False
     return _mallopt(M_MMAP_MAX, 0) and _mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def give_memory_back() -> None:
+    """What was freed goes to the system, and so it stays: for a command that reads much and serves for hours."""
+    if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):
+        return
+    _mallopt(M_MMAP_MAX, MOST_MAPPED)
+    _mallopt(M_TRIM_THRESHOLD, TRIM_AT)
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _mallopt(name: int, value: int) -> bool:

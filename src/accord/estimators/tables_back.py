@@ -43,6 +43,10 @@ class TablesBack:
         """Every row as it was, and in further columns predicted_label, label_quality and is_label_issue."""
         return with_columns(self._source(table), self._marks(share))
 
+    def source_table(self, table: Any = None) -> Any:
+        """The rows that it was fitted on, as they were; ``table`` as for `cleaned_table`."""
+        return self._source(table)
+
     def relabelled_table(self, table: Any = None, how: How = "beside", share: float | None = None) -> Any:
         """Every row, with the predicted label ``beside`` the given one; ``replace`` puts it in the place of labels
         that are flagged."""

@@ -1,4 +1,4 @@
-"""`accord apply` and `accord decisions`: what people decided, in the user's own file, exported and joined."""
+"""`accord review`, `apply` and `decisions`: people look and decide; their decisions go into the user's file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,36 @@ import typer
 from accord.cli.commands.options import Answer, File, Run, Spreadsheet
 
 Place = Annotated[Path, typer.Argument(metavar="PLACE", help="A run that was reviewed, or a file of decisions.")]
+
+
+def review(
+    run: Run,
+    reviewer: Annotated[
+        str | None, typer.Option(help="Your name in the decisions; several people take several.")
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Images: their folder, or a .npy of them all, if the run does not know it.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Tables: where the file lies now that was fitted on, if it was moved.")
+    ] = None,
+    items: Annotated[
+        Path | None, typer.Option(help="Clicks: a table of items with id, title and picture (inside its folder).")
+    ] = None,
+    port: Annotated[int, typer.Option(help="The port of the page; by default any that is free.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the address.")] = False,
+    listen: Annotated[
+        str, typer.Option(help="The address to listen at; another than 127.0.0.1 needs --others-may-connect.")
+    ] = "127.0.0.1",
+    others_may_connect: Annotated[
+        bool, typer.Option("--others-may-connect", help="Let other machines reach the page, unencrypted.")
+    ] = False,
+) -> Answer:
+    """Look at the labels or clicks of a run on a local page, and decide: keep, fix, drop or unsure."""
+    from accord.cli.reviewing import run_review
+
+    given = {"images": images, "data": data, "items": items}
+    return run_review(run, reviewer, port, not no_browser, given, listen, others_may_connect)
 
 
 def apply(
