@@ -37,7 +37,7 @@ def run_recommend(
         raise SettingError("No user was asked for; give --user ID or --users FILE.")
     with ui.busy("ranking"):
         rec = Recommender.load(run)
-        output.refuse_own(out, sources=_read_by(rec, users_file), run=run)
+        output.refuse_own(out, sources=read_by(rec, users_file), run=run)
         unknown = rec.user_ids_.unknown(users) if on_unknown == "skip" else []
         table = rec.recommend(_without(users, unknown), k=k, exclude_seen=not include_seen)
     _say_unknown("users", len(unknown), len(users), unknown)
@@ -46,7 +46,7 @@ def run_recommend(
     return {**answer, "unknown_users": unknown}
 
 
-def _read_by(estimator: Any, *more: Path | None) -> list[str | Path | None]:
+def read_by(estimator: Any, *more: Path | None) -> list[str | Path | None]:
     """Files that were read for a run, and ``more``: nothing that is written may replace them."""
     log = getattr(getattr(estimator, "source_", None), "log", None)
     named = log if isinstance(log, str | Path) else None
@@ -96,7 +96,7 @@ def run_predict(
     output.check_spreadsheet(spreadsheet, out, format_)
     with ui.busy("predicting"):
         run = open_run(path)
-        output.refuse_own(out, sources=_read_by(run.estimator, data), run=path)
+        output.refuse_own(out, sources=read_by(run.estimator, data), run=path)
         found = run.predict(data, probabilities, on_unknown == "skip")
     _say_unknown("rows", found.skipped, found.skipped + found.table.num_rows, found.unknown)
     answer = output.emit(found.table, format_, out, f"{found.table.num_rows} predictions", spreadsheet)
@@ -126,7 +126,7 @@ def run_audit(
         audit = run.audit(share, truth, data)
         judged = audit.original() if audit.original is not None and (write_clean or write_issues) else None
         place = None if judged is None else judged.place
-        read = _read_by(run.estimator, data, truth, place)
+        read = read_by(run.estimator, data, truth, place)
         output.refuse_own(out, write_clean, write_issues, sources=read, run=path)
     if out is not None:
         answer = output.emit(audit.issues, None, out, "", spreadsheet)

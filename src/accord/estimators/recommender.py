@@ -29,19 +29,20 @@ from accord.estimators import (
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
 from accord.estimators.issues import flag_share
 from accord.estimators.keywords import RecommenderKeywords
-from accord.estimators.log_split import TRAIN, VALID, over_pairs, whole_k
+from accord.estimators.log_split import TRAIN, VALID, whole_k
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.estimators.naming import OWN, is_scorer, named_objects, with_objects
 from accord.estimators.originals import JudgedLog, Source, original
 from accord.estimators.recommender_data import interactions_of, split_of
 from accord.estimators.scorers import WANTED, is_function
+from accord.estimators.serving.served import Served
 from accord.estimators.settings import check_prior, refuse_solved, usual_method
 from accord.models import check_model, is_solved
 from accord.models.recommenders import PairModel
 from accord.training import Callback, CheckpointPath
 
 
-class Recommender(Estimator):
+class Recommender(Served, Estimator):
     """Learns preferences from clicks that cannot all be trusted.
 
     >>> rec = Recommender(model="gmf", method="deca-p", epochs=1, seed=0)
@@ -263,37 +264,6 @@ class Recommender(Estimator):
         judged["is_label_issue"] = np.zeros(len(own), bool)
         judged["label_quality"][own], judged["is_label_issue"][own] = quality, flagged
         return judged | (self.votes_ or {})
-
-    # -- serving ---------------------------------------------------------------------------------------
-
-    def recommend(self, users: Any, k: int = 10, *, exclude_seen: bool = True, items: Any = None) -> Any:
-        """The k best items of each user as a table: user, rank, item, score (log-odds of a like).
-
-        Users without a training click get the items with most clicks, scored log(1 + clicks).
-        ``items`` narrows the choice to a subset of the catalogue.
-        """
-        self._require_fit()
-        return self._shown(recommender_serving.recommend(self, users, k, exclude_seen, items))
-
-    @torch.no_grad()
-    def predict(self, users: Any, items: Any) -> np.ndarray:
-        """Scores (log-odds of a like) of pairs: two sequences of one length."""
-        self._require_fit()
-        user_codes, item_codes = self.user_ids_.require(users), self.item_ids_.require(items)
-        if len(user_codes) != len(item_codes):
-            raise DataError(
-                f"{len(user_codes)} users and {len(item_codes)} items do not pair up; give as many of each."
-            )
-        return over_pairs(self._target.logits, user_codes, item_codes)
-
-    def similar_items(self, items: Any, k: int = 10) -> Any:
-        """The k closest items: item, rank, similar_item, score.
-
-        They are closest by the angle between their vectors; in a model from items to items, by its weights. There
-        an item may have fewer than k.
-        """
-        self._require_fit()
-        return self._shown(recommender_serving.similar_items(self, items, k))
 
     # -- measuring -------------------------------------------------------------------------------------
 

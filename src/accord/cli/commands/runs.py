@@ -18,6 +18,10 @@ def recommend(
         Path | None,
         typer.Option("--users", "--users-file", help="A file with one user id a line; - for standard input."),
     ] = None,
+    everyone: Annotated[
+        bool,
+        typer.Option("--all", help="Every user, into --out FILE.parquet; resumed if it was killed."),
+    ] = False,
     k: Annotated[int, typer.Option("-k", help="Items for each user.")] = 10,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Also items the user has clicked.")] = False,
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
@@ -25,7 +29,13 @@ def recommend(
     on_unknown: OnUnknown = "refuse",
     spreadsheet: Spreadsheet = False,
 ) -> Answer:
-    """Top-k lists for users of the log."""
+    """Top-k lists for users of the log, or for all of them."""
+    if everyone:
+        from accord.cli.serving import run_recommend_all
+
+        usual = {"on_unknown": None if on_unknown == "refuse" else on_unknown, "spreadsheet": spreadsheet or None}
+        refuse_given("cannot be given with --all", user=user, users=users_file, format=format, **usual)
+        return run_recommend_all(run, k, include_seen, out)
     from accord.cli.runs import run_recommend
 
     return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown, spreadsheet)
