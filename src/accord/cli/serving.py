@@ -1,4 +1,4 @@
-"""`accord recommend --all`: the lists of every user, by one process or by several that share the work."""
+"""A run in use: `accord recommend --all`, by one process or several together, and `accord audit --log`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from accord.cli import output, ui
-from accord.cli.runs import read_by
+from accord.cli.runs import check_unknown, read_by, say_unknown
 from accord.errors import SettingError
 
 
@@ -41,3 +41,26 @@ def run_recommend_all(run: Path, k: int, include_seen: bool, out: Path | None) -
         )
     ui.say(f"Top {k} for {len(lists):,} users written to {written}")
     return {"written": written, "users": len(lists)}
+
+
+def run_judge(
+    run: Path, log: Path, top: int, share: float | None, out: Path | None, on_unknown: str, spreadsheet: bool
+) -> dict[str, Any]:
+    """New clicks, judged by an old run."""
+    from accord.estimators.recommender import Recommender
+
+    check_unknown(on_unknown)
+    output.check_audit(top, out)
+    output.check_spreadsheet(spreadsheet, out, None)
+    with ui.busy("judging"):
+        rec = Recommender.load(run)
+        output.refuse_own(out, sources=read_by(rec, log), run=run)
+        found = rec.judged_log(log, share, on_unknown=on_unknown)
+    say_unknown("clicks", found.skipped, found.skipped + found.table.num_rows, found.unknown)
+    rule = f"quality below {found.threshold:.4f}" if share is None else f"the worst {share:.1%}"
+    count, flagged = found.table.num_rows, int(found.table["is_label_issue"].to_numpy().sum())
+    shown = found.table if out is not None else found.table.slice(0, top)
+    answer = output.emit(shown, None, out, f"The {shown.num_rows} least believable new clicks", spreadsheet)
+    ui.say(f"{flagged} of {count} new clicks flagged ({rule}); {found.new_users} users are new to the run")
+    answer |= {"judged": count, "flagged": flagged, "rule": rule, "skipped": found.skipped}
+    return {**answer, "unknown": found.unknown, "new_users": found.new_users}

@@ -10,8 +10,9 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.kernels.segment_sum import segment_sum
+from accord.models.recommenders.rows import clicks_of
 from accord.models.recommenders.solved import SolvedModel
-from accord.models.recommenders.tables import AT_ONCE, blocks_of_clicks, clicks_of, sums_over_common_users
+from accord.models.recommenders.tables import AT_ONCE, blocks_of_clicks, sums_over_common_users
 from accord.registry import OwnSettings
 
 LOOK_UP = 8

@@ -25,6 +25,10 @@ class Popularity(nn.Module):
     def bind(self, starts: Tensor, items: Tensor) -> None:
         self.appeal = appeal_of(items, self.n_items)
 
+    def for_newcomers(self, starts: Tensor, clicked: Tensor) -> Popularity:
+        """It knows no users."""
+        return self
+
     def solve(self, sweep: int) -> None:
         """The clicks were counted when it was bound to them."""
 
