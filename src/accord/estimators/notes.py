@@ -53,6 +53,15 @@ class Weights(BaseModel):
     frozen: Annotated[int, Field(ge=0)]
 
 
+class WarmStart(BaseModel):
+    """How much of an earlier recommender was taken over."""
+
+    users: Annotated[int, Field(ge=0)]
+    items: Annotated[int, Field(ge=0)]
+    new_users: Annotated[int, Field(ge=0)]
+    new_items: Annotated[int, Field(ge=0)]
+
+
 class ClickNotes(BaseModel):
     """What is said besides counts of the log."""
 
@@ -60,6 +69,7 @@ class ClickNotes(BaseModel):
     lowest: dict[str, Number] = {}
     prior: Member | None = None
     weights: Weights | None = None
+    warm_start: WarmStart | None = None
     council: CouncilOfClicks | None = None
 
 

@@ -144,6 +144,7 @@ class Recommender(Served, Estimator):
         valid: Any = None,
         known: Any = None,
         seen: Any = None,
+        warm_start: Any = None,
         eval_set: Any = None,
         callback: Callback | None = None,
         checkpoint: CheckpointPath | None = None,
@@ -159,6 +160,9 @@ class Recommender(Served, Estimator):
         column ``trusted``: right ones are never flagged, wrong ones are flagged and never trained on.
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the rest.
         Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never recommended.
+        ``warm_start`` is a fitted recommender, or the folder of one, whose weights of known users and items this
+        one begins with; those of new ones are drawn as usual. ``log`` then holds all clicks, old and new. What was
+        held out stays held out.
         ``eval_set`` holds pairs whose metrics are written into the history and decide nothing. ``callback``
         receives the progress. ``checkpoint`` is a file in which the training is saved now and then. If it exists,
         the training is resumed from it; when all is done, it is removed. Progress is shown on a terminal and in a
@@ -166,7 +170,8 @@ class Recommender(Served, Estimator):
         """
         source = {"log": log, "user": user, "item": item, "time": time, "valid": valid, "known": known}
         source |= {"query": query, "weight": weight, "trusted": trusted, "on_missing": on_missing}
-        return self._fit({**source, "seen": seen, "eval_set": eval_set}, callback, checkpoint, verbose)
+        source |= {"seen": seen, "warm_start": warm_start, "eval_set": eval_set}
+        return self._fit(source, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
         return recommender_training.prepare(self, source, device, cache)
