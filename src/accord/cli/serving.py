@@ -64,3 +64,20 @@ def run_judge(
     ui.say(f"{flagged} of {count} new clicks flagged ({rule}); {found.new_users} users are new to the run")
     answer |= {"judged": count, "flagged": flagged, "rule": rule, "skipped": found.skipped}
     return {**answer, "unknown": found.unknown, "new_users": found.new_users}
+
+
+def run_export(run: Path, to: Path, index: bool, overwrite: bool) -> dict[str, Any]:
+    from accord.estimators.recommender import Recommender
+    from accord.estimators.run_folder import check_free
+
+    check_free(to, "export", overwrite=overwrite)
+    with ui.busy("exporting"):
+        rec = Recommender.load(run)
+        output.refuse_own(to, sources=read_by(rec), run=run)
+        made = rec.export(to, index=index, overwrite=overwrite)
+    ui.say(f"{len(made.files)} files written to {to}, read back and compared: {', '.join(made.files)}")
+    if made.recall is not None:
+        ui.say(f"The index finds {made.recall:.1%} of the ten best items.")
+    if made.left_out is not None:
+        ui.say(f"There is no model.pt2: {made.left_out}")
+    return {"written": to, "files": made.files, "form": made.form, "recall": made.recall, "left_out": made.left_out}

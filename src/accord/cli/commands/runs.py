@@ -168,3 +168,17 @@ def report(run: Run) -> Answer:
     from accord.cli.runs import run_report
 
     return run_report(run)
+
+
+def export(
+    run: Run,
+    to: Annotated[Path, typer.Option("--to", help="The folder to write.")],
+    index: Annotated[
+        bool, typer.Option("--index", help="Also an index of nearest neighbours, by usearch.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
+) -> Answer:
+    """Vectors, ids and the model for other programs, which need no accord."""
+    from accord.cli.serving import run_export
+
+    return run_export(run, to, index, overwrite)

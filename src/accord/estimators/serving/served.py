@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +15,9 @@ from accord.estimators.serving.everyone import AllLists
 from accord.estimators.serving.judging import Judged, OnUnknown, judge
 from accord.estimators.serving.lists import Wanted
 from accord.estimators.serving.newcomers import recommend_for
+
+if TYPE_CHECKING:
+    from accord.estimators.export.writing import Export
 
 
 class Served:
@@ -89,3 +93,15 @@ class Served:
         """What `judge` says, as an Arrow table, with the threshold and counts."""
         self._require_fit()
         return judge(self, log, share, on_unknown)
+
+    def export(self: Any, path: str | Path, *, index: bool = False, overwrite: bool = False) -> Export:
+        """Write a folder from which other programs recommend without accord.
+
+        It holds ids, clicks, vectors as Parquet and .npy where the model has vectors, weights from item to item
+        where it has these, a program of ``torch.export``, and ``how_to.py``, which shows how they are used.
+        ``index`` adds an index of nearest neighbours (usearch). Every file is read back and compared.
+        """
+        self._require_fit()
+        from accord.estimators.export.writing import export
+
+        return export(self, path, index, overwrite)

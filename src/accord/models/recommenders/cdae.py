@@ -15,6 +15,9 @@ from accord.models.recommenders.rows import clicks_of
 from accord.models.recommenders.tables import all_scores, of_some, rows_in_all, taken_rows
 from accord.models.stack import JoinedStack
 
+AT_ONCE_USERS = 4096
+"""Users whose rows are encoded together."""
+
 
 class CDAEStack(JoinedStack):
     """CDAE: the rows of all members' batches are one long table."""
@@ -107,6 +110,13 @@ class CDAE(nn.Module):
         flat = flattened(items)
         products = (hidden * gather(self.items, flat).view(*items.shape, -1)).sum(-1)
         return products + gather(self.item_bias, flat).view(items.shape)
+
+    @torch.no_grad()
+    def score_vectors(self) -> tuple[Tensor, Tensor]:
+        """Vectors of users and of items whose products are the scores: hidden layers, and the bias as a column."""
+        hidden = torch.cat([self._hidden(some) for some in torch.arange(len(self.users)).split(AT_ONCE_USERS)])
+        items = torch.cat([self.items, self.item_bias[:, None]], 1)
+        return torch.cat([hidden, torch.ones(len(hidden), 1)], 1), items
 
     def for_newcomers(self, starts: Tensor, clicked: Tensor) -> CDAE:
         """The same model for users it has never seen: clicks are encoded with the users' mean node."""

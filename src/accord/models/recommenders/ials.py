@@ -73,6 +73,15 @@ class IALS(SolvedModel):
         self.users.copy_(users)
         self.items.copy_(items)
 
+    @torch.no_grad()
+    def score_vectors(self) -> tuple[Tensor, Tensor]:
+        """Vectors of users and of items whose products are the scores; users without a click have their appeal."""
+        clicks = self.starts.diff()
+        warm = (clicks > 0).float()[:, None]
+        users = self.users * (self.scale * clicks.clamp(min=1).float().rsqrt())[:, None]
+        items = torch.cat([self.items, self.offset.expand(self.n_items, 1), self.appeal[:, None]], 1)
+        return torch.cat([warm * users, warm, 1 - warm], 1), items
+
     def for_newcomers(self, starts: Tensor, clicked: Tensor) -> IALS:
         """The same model for users it has never seen: their vectors are solved for, as in a sweep."""
         users = self.users.new_zeros(len(starts) - 1, self.users.shape[1])

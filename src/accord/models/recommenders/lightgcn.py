@@ -190,6 +190,11 @@ class LightGCN(nn.Module):
         self._cache = self._layers = None
         return super().train(mode)
 
+    def score_vectors(self) -> tuple[Tensor, Tensor]:
+        """Vectors of users and of items whose products are the scores."""
+        users, items = self._final()
+        return users.detach(), items.detach()
+
     @torch.no_grad()
     def for_newcomers(self, starts: Tensor, clicked: Tensor) -> LightGCN:
         """The same model for users it has never seen: each layer averages the items of a history, as propagation

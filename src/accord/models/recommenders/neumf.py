@@ -11,12 +11,16 @@ from accord.kernels.scores import can_score_pairs, score_pairs
 from accord.kernels.segment_sum import cached_on, flattened, gather, marked
 from accord.models.recommenders.newcomers import learned_rows, with_users
 from accord.models.recommenders.pairwise import INIT_STD
+from accord.models.recommenders.programs import Asked
 from accord.models.recommenders.tables import rows_in_all, taken_rows
 from accord.models.stack import JoinedStack
 
 SCORE_BLOCK = {"cpu": 1 << 19, "cuda": 1 << 27}
 """Numbers of the first layer that go through the perceptron at a time when all items are scored: on a CPU they stay
 in the cache, on a GPU there are not too many launches."""
+
+OTHERS = 512
+"""Items by which the rows of users are found whom the model has never seen: each goes through the perceptron."""
 
 
 class NeuMFStack(JoinedStack):
@@ -131,10 +135,17 @@ class NeuMF(nn.Module):
         weight_wide, weight_deep = self.out.weight[0].chunk(2)
         return wide.matmul(weight_wide) + deep.matmul(weight_deep) + self.out.bias
 
+    def program(self) -> Asked:
+        """The model as a program that torch can export."""
+        every = torch.arange(len(self.items))
+        return Asked(
+            self, lambda users: self._logits_of([self.users[users, None], self.mlp_users[users, None]], every)
+        )
+
     def for_newcomers(self, starts: Tensor, clicked: Tensor) -> NeuMF:
         """The same model for users it has never seen, by their clicks."""
         tables = [self.users, self.mlp_users]
-        users, mlp_users = learned_rows(tables, self._logits_of, starts, clicked, len(self.items))
+        users, mlp_users = learned_rows(tables, self._logits_of, starts, clicked, len(self.items), others=OTHERS)
         return with_users(self, users=users, mlp_users=mlp_users)
 
     def _logits_of(self, rows: Sequence[Tensor], items: Tensor) -> Tensor:

@@ -140,6 +140,16 @@ class FactorModel(nn.Module):
         (rows,) = learned_rows([self.users], self._logits_of, starts, clicked, len(self.items))
         return with_users(self, users=rows)
 
+    @torch.no_grad()
+    def score_vectors(self) -> tuple[Tensor, Tensor]:
+        """Vectors of users and of items whose products are the scores, biases and all."""
+        users, items = self.users, self.item_vectors()
+        offsets = [bias for bias in (self.item_bias, self.bias) if bias is not None]
+        if not offsets:
+            return users, items
+        offset = sum(offsets, torch.zeros(len(items)))
+        return torch.cat([users, torch.ones(len(users), 1)], 1), torch.cat([items, offset[:, None]], 1)
+
     def _logits_of(self, rows: Sequence[Tensor], items: Tensor) -> Tensor:
         (row,) = rows
         logits = ((row if self.weight is None else row * self.weight.detach()) * self.items.detach()[items]).sum(-1)
