@@ -19,6 +19,7 @@ EXTRA_OF = {
     "skops": "models",
     "starlette": "review",
     "uvicorn": "review",
+    "usearch": "index",
 }
 """The extra of pyproject.toml that each library comes with, by the name it is imported by."""
 NAMES = {"PIL": "Pillow"}

@@ -19,7 +19,7 @@ from accord.cli.words import settings_of
 from accord.data.databases import is_address
 from accord.errors import DataError
 
-PATHS = ("data", "out", "valid", "labels", "clean")
+PATHS = ("data", "out", "valid", "labels", "clean", "warm_start")
 """Arguments that name a file or a folder."""
 DATA = ("data", "user", "item", "time", "valid", "label", "labels", "size", "noise", "noise_kind")
 MORE = {"query": None, "weight": None, "trusted": None, "on_missing": "drop"}
@@ -63,13 +63,14 @@ class Typed(TypedDict):
     trusted: NotRequired[Text | None]
     on_missing: NotRequired[Text]
     decisions: NotRequired[Text | None]
+    warm_start: NotRequired[Text | None]
 
 
 def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
     """A new training. What was typed is kept with its checkpoint, with whole paths, until it is done."""
     words = {name: str(value) if isinstance(value, Path) else value for name, value in typed.items()}
     for name in PATHS:
-        if words[name] is not None and (name != "data" or os.path.exists(words[name])):
+        if words.get(name) is not None and (name != "data" or os.path.exists(words[name])):
             words[name] = os.path.abspath(words[name])
     if is_address(words["data"]):
         words["data"] = "address"  # a password is not kept
@@ -85,7 +86,7 @@ def resume(out: Path, seconds: float) -> dict[str, Any]:
     if words["data"] in ("-", "address"):
         what = "a pipe" if words["data"] == "-" else "an address"
         raise DataError(f"The training of '{out}' took its log from {what}, which is not kept; fit it again.")
-    typed = {**words, **{name: None if words[name] is None else Path(words[name]) for name in PATHS}}
+    typed = {**words, **{name: None if words.get(name) is None else Path(words[name]) for name in PATHS}}
     # What stands at its path, if anything does, was saved by this run, just before it was killed.
     typed |= {"out": out, "overwrite": True}
     return _fit(typed, Checkpointing(words, resume=True, seconds=seconds))
@@ -110,12 +111,37 @@ def _fit(typed: dict[str, Any], checkpointing: Checkpointing) -> dict[str, Any]:
     values = {name: typed[name] for name in ("method", "seed", "device", "model", "epochs")}
     values = {name: value for name, value in values.items() if value is not None} | settings_of(typed["settings"])
     more = {name: typed.get(name) or usual for name, usual in MORE.items()}
+    earlier = None
+    if typed.get("warm_start") is not None:
+        earlier = _earlier(typed["warm_start"])
+        values = earlier.settings_to_save() | values
+        typed = _with_columns(typed, earlier)
     given = given_data(**{name: typed[name] for name in DATA}, ignore=typed["ignore"] or [], more=more)
-    given.refuse_other_task(clean=typed["clean"])
+    given.refuse_other_task(clean=typed["clean"], **{"from": typed.get("warm_start")})
     values = {"model": given.usual_model} | values
     told = typed.get("decisions")
     decisions = None if told is None else Path(told)
-    return run_fit(given, typed["out"], values, typed["clean"], typed["overwrite"], checkpointing, decisions)
+    more_of = {"decisions": decisions, "earlier": earlier}
+    return run_fit(given, typed["out"], values, typed["clean"], typed["overwrite"], checkpointing, **more_of)
+
+
+def _earlier(path: Path) -> Any:
+    """The run that is gone on from."""
+    from accord.estimators.recommender import Recommender
+
+    with ui.busy("reading the earlier run"):
+        return Recommender.load(path)
+
+
+def _with_columns(typed: dict[str, Any], earlier: Any) -> dict[str, Any]:
+    """The columns of the earlier run, where none were named and a file is read."""
+    names = ("user", "item")
+    if not os.path.exists(typed["data"]) or any(typed[name] is not None for name in names):
+        return typed
+    from accord.data.reading import read_table
+
+    there = read_table(typed["data"])[0].column_names
+    return typed | {name: own for name in names if (own := getattr(earlier.columns_, name)) in there}
 
 
 def run_fit(
@@ -126,6 +152,7 @@ def run_fit(
     overwrite: bool = False,
     checkpointing: Checkpointing | None = None,
     decisions: Path | None = None,
+    earlier: Any = None,
 ) -> dict[str, Any]:
     from accord.estimators.run_folder import REPORT, check_free
     from accord.tasks.deciding import decisions_at
@@ -140,6 +167,7 @@ def run_fit(
         job = given.fit_job(values, clean)
         if told is not None:
             job.source = {**job.source, "decisions": told}
+        job.source = job.source if earlier is None else {**job.source, "warm_start": earlier}
         for line in job.beforehand:
             ui.say(line)
 

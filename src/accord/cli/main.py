@@ -125,6 +125,11 @@ app.add_typer(data_app, name="data")
 _add(data.data_list, to=data_app, name="list")
 _add(data.data_show, "accord data show movielens-100k", to=data_app, name="show")
 _add(data.data_get, "accord data get movielens-100k --to data", to=data_app, name="get")
+_add(
+    runs.export,
+    "accord export run --to vectors",
+    "accord export run --to vectors --index",
+)
 _add(runs.report, "accord report run", "accord report runs")
 _add(training.demo, "accord demo --out demo")
 

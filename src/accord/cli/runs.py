@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +16,47 @@ SHOWN = 10
 """Unknown ids that are named."""
 
 
-def run_recommend(
-    run: Path,
-    users: list[str],
-    users_file: Path | None,
-    k: int,
-    include_seen: bool,
-    format_: str | None,
-    out: Path | None,
-    on_unknown: str,
-    spreadsheet: bool = False,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Asked:
+    """What `accord recommend` was asked for."""
+
+    run: Path
+    users: list[str]
+    users_file: Path | None
+    history: Path | None
+    k: int
+    include_seen: bool
+    format_: str | None
+    out: Path | None
+    on_unknown: str
+    spreadsheet: bool
+
+
+def run_recommend(asked: Asked) -> dict[str, Any]:
     from accord.estimators.recommender import Recommender
 
-    _check_unknown(on_unknown)
-    output.check_format(format_, out)
-    output.check_spreadsheet(spreadsheet, out, format_)
-    if users_file is not None:
-        users = users + _lines_of(users_file)
-    if not users:
-        raise SettingError("No user was asked for; give --user ID or --users FILE.")
+    check_unknown(asked.on_unknown)
+    output.check_format(asked.format_, asked.out)
+    output.check_spreadsheet(asked.spreadsheet, asked.out, asked.format_)
+    users = asked.users + ([] if asked.users_file is None else _lines_of(asked.users_file))
+    if not users and asked.history is None:
+        raise SettingError("No user was asked for; give --user ID, --users FILE, --history FILE or --all.")
+    if users and asked.history is not None:
+        raise SettingError("--history brings users of its own; leave --user and --users out.")
     with ui.busy("ranking"):
-        rec = Recommender.load(run)
-        output.refuse_own(out, sources=read_by(rec, users_file), run=run)
-        unknown = rec.user_ids_.unknown(users) if on_unknown == "skip" else []
-        table = rec.recommend(_without(users, unknown), k=k, exclude_seen=not include_seen)
-    _say_unknown("users", len(unknown), len(users), unknown)
-    shown = len(users) - len(unknown)
-    answer = output.emit(table, format_, out, f"Top {k} for {shown} user{'' if shown == 1 else 's'}", spreadsheet)
+        rec = Recommender.load(asked.run)
+        read = read_by(rec, asked.users_file, asked.history)
+        output.refuse_own(asked.out, sources=read, run=asked.run)
+        unknown = rec.user_ids_.unknown(users) if asked.on_unknown == "skip" else []
+        given: dict[str, Any] = {"k": asked.k, "exclude_seen": not asked.include_seen}
+        if asked.history is not None:
+            table = rec.recommend_for(asked.history, **given)
+        else:
+            table = rec.recommend(_without(users, unknown), **given)
+    say_unknown("users", len(unknown), len(users), unknown)
+    shown = len(users) - len(unknown) if asked.history is None else len(table["user"].unique())
+    title = f"Top {asked.k} for {shown} user{'' if shown == 1 else 's'}"
+    answer = output.emit(table, asked.format_, asked.out, title, asked.spreadsheet)
     return {**answer, "unknown_users": unknown}
 
 
@@ -64,7 +78,7 @@ def _lines_of(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def _check_unknown(on_unknown: str) -> None:
+def check_unknown(on_unknown: str) -> None:
     if on_unknown not in UNKNOWN:
         raise SettingError(f"Unknown way with unknown ids '{on_unknown}': choose skip or refuse.")
 
@@ -74,7 +88,7 @@ def _without(users: list[str], unknown: list[str]) -> list[str]:
     return [user for user in users if user not in left]
 
 
-def _say_unknown(what: str, count: int, of: int, names: list[str]) -> None:
+def say_unknown(what: str, count: int, of: int, names: list[str]) -> None:
     if count:
         more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
         ui.say(f"{count} of {of} {what} are unknown and were skipped: {', '.join(names[:SHOWN])}{more}")
@@ -91,14 +105,14 @@ def run_predict(
 ) -> dict[str, Any]:
     from accord.tasks.runs import open_run
 
-    _check_unknown(on_unknown)
+    check_unknown(on_unknown)
     output.check_format(format_, out)
     output.check_spreadsheet(spreadsheet, out, format_)
     with ui.busy("predicting"):
         run = open_run(path)
         output.refuse_own(out, sources=read_by(run.estimator, data), run=path)
         found = run.predict(data, probabilities, on_unknown == "skip")
-    _say_unknown("rows", found.skipped, found.skipped + found.table.num_rows, found.unknown)
+    say_unknown("rows", found.skipped, found.skipped + found.table.num_rows, found.unknown)
     answer = output.emit(found.table, format_, out, f"{found.table.num_rows} predictions", spreadsheet)
     return {**answer, "skipped": found.skipped, "unknown": found.unknown}
 

@@ -190,7 +190,7 @@ def load_clicks(
     marks = None if column is None else as_marks(log.table[column], where, column)
     first_of, origin = log.rows, log.origin
     if known is not None:
-        others = read_rows(known, **_alike(columns, known))
+        others = read_rows(known, **columns_alike(columns, known))
         user_ids, item_ids = user_ids.extended(others.user_ids.values), item_ids.extended(others.item_ids.values)
     keys = pair_keys(log.users, log.items, len(item_ids))
     del log
@@ -223,7 +223,7 @@ def _is_place(trusted: str) -> bool:
     return Path(trusted).suffix != "" and Path(trusted).exists()
 
 
-def _alike(columns: Columns, other: Any) -> dict[str, str]:
+def columns_alike(columns: Columns, other: Any) -> dict[str, str]:
     """The names of a log's columns as far as another table has them."""
     table, _ = read_table(other) if not isinstance(other, pa.Table) else (other, "")
     names = {"user": columns.user, "item": columns.item}

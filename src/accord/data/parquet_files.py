@@ -109,6 +109,15 @@ def parquet_names(path: Path, *, inside: bool = False) -> list[str]:
         return []
 
 
+def parquet_facts(path: Path, *, inside: bool = False) -> dict[bytes, bytes]:
+    """What a table says of itself besides its columns; nothing where it cannot be read."""
+    try:
+        with open_plain(path, inside=inside) as raw, _opened(raw, f"'{path}'") as file:
+            return dict(file.schema_arrow.metadata or {})
+    except (DataError, *DAMAGE):
+        return {}
+
+
 def _opened(raw: BinaryIO, where: str, **more: Any) -> pyarrow.parquet.ParquetFile:
     """The footer of an open file; one that would be too large in memory is refused."""
     refuse_too_large(FOOTER * footer_size(raw), begun(where), ADVICE)

@@ -51,8 +51,11 @@ class SplitLog:
         return len(np.unique(self.clicks.users[self.part != TRAIN]))
 
 
-def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any) -> SplitLog:
-    """Hold out a part of a log, or take the pairs of ``valid``, for choosing the epoch."""
+def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any, before: np.ndarray | None = None) -> SplitLog:
+    """Hold out a part of a log, or take the pairs of ``valid``, for choosing the epoch.
+
+    ``before`` is the use of each click by an earlier model that is gone on with, −1 for new clicks.
+    """
     if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
         raise DataError(
             f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
@@ -64,7 +67,7 @@ def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any) -> SplitLog:
     notes |= {"dropped": dropped} if dropped else {}
     if valid is None:
         by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
-        part[holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)] = VALID
+        part[_held_out(clicks, settings, by_time, before)] = VALID
         notes["split"] = "each user's latest clicks" if by_time else "random clicks"
     else:
         clicks, part = with_validation(clicks, part, valid, notes)
@@ -84,6 +87,19 @@ def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any) -> SplitLog:
         "valid": int(((part == VALID) | (part == VALID_FILE)).sum()),
     }
     return SplitLog(clicks, part, notes)
+
+
+def _held_out(clicks: Clicks, settings: Any, by_time: bool, before: np.ndarray | None) -> np.ndarray:
+    """True for the clicks to hold out. What an earlier model was trained on would tell nothing: what it held out
+    stays held out, and a share of the new clicks joins it."""
+    if before is None:
+        return holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)
+    new = before < 0
+    held = (before == VALID) | (before == VALID_FILE)
+    if new.any():
+        own = clicks.subset(new)
+        held[new] = holdout_mask(own, settings.valid_share, seed=settings.seed, by_time=by_time)
+    return held
 
 
 LONGEST_LIST = 1_000_000

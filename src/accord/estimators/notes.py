@@ -68,6 +68,15 @@ class Decisions(BaseModel):
     calibrated: bool
 
 
+class WarmStart(BaseModel):
+    """How much of an earlier recommender was taken over."""
+
+    users: Annotated[int, Field(ge=0)]
+    items: Annotated[int, Field(ge=0)]
+    new_users: Annotated[int, Field(ge=0)]
+    new_items: Annotated[int, Field(ge=0)]
+
+
 class ClickNotes(BaseModel):
     """What is said besides counts of the log."""
 
@@ -76,6 +85,7 @@ class ClickNotes(BaseModel):
     prior: Member | None = None
     weights: Weights | None = None
     decisions: Decisions | None = None
+    warm_start: WarmStart | None = None
     council: CouncilOfClicks | None = None
 
 

@@ -32,19 +32,20 @@ from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared
 from accord.estimators.deciding import Decided, Undecided, check_undecided
 from accord.estimators.issues import flag_share
 from accord.estimators.keywords import RecommenderKeywords
-from accord.estimators.log_split import TRAIN, VALID, over_pairs, whole_k
+from accord.estimators.log_split import TRAIN, VALID, whole_k
 from accord.estimators.measuring import Ranked, measure_issues, measure_ranking
 from accord.estimators.naming import OWN, is_scorer, named_objects, with_objects
 from accord.estimators.originals import JudgedLog, Source, original
 from accord.estimators.recommender_data import interactions_of, split_of
 from accord.estimators.scorers import WANTED, is_function
+from accord.estimators.serving.served import Served
 from accord.estimators.settings import check_prior, refuse_solved, usual_method
 from accord.models import check_model, is_solved
 from accord.models.recommenders import PairModel
 from accord.training import Callback, CheckpointPath
 
 
-class Recommender(Estimator):
+class Recommender(Served, Estimator):
     """Learns preferences from clicks that cannot all be trusted.
 
     >>> rec = Recommender(model="gmf", method="deca-p", epochs=1, seed=0)
@@ -148,6 +149,7 @@ class Recommender(Estimator):
         valid: Any = None,
         known: Any = None,
         seen: Any = None,
+        warm_start: Any = None,
         eval_set: Any = None,
         callback: Callback | None = None,
         checkpoint: CheckpointPath | None = None,
@@ -165,20 +167,18 @@ class Recommender(Estimator):
         many clicks are flagged then agrees with the decisions.
         A part of the log, or the pairs of ``valid``, is held out to choose the epoch; it is as noisy as the rest.
         Ids of the pairs in ``known`` join the catalogue without a click; pairs in ``seen`` are never recommended.
+        ``warm_start`` is a fitted recommender, or the folder of one, whose weights of known users and items this
+        one begins with; those of new ones are drawn as usual. ``log`` then holds all clicks, old and new. What was
+        held out stays held out.
         ``eval_set`` holds pairs whose metrics are written into the history and decide nothing. ``callback``
         receives the progress. ``checkpoint`` is a file in which the training is saved now and then. If it exists,
         the training is resumed from it; when all is done, it is removed. Progress is shown on a terminal and in a
         notebook; ``verbose`` True shows it anywhere, False nowhere.
         """
         source = {"log": log, "user": user, "item": item, "time": time, "valid": valid, "known": known}
-        source |= {
-            "decisions": decisions,
-            "query": query,
-            "weight": weight,
-            "trusted": trusted,
-            "on_missing": on_missing,
-        }
-        return self._fit({**source, "seen": seen, "eval_set": eval_set}, callback, checkpoint, verbose)
+        source |= {"query": query, "weight": weight, "trusted": trusted, "on_missing": on_missing}
+        source |= {"decisions": decisions, "seen": seen, "warm_start": warm_start, "eval_set": eval_set}
+        return self._fit(source, callback, checkpoint, verbose)
 
     def _prepare(self, source: Mapping[str, Any], device: torch.device, cache: Cache) -> Prepared:
         return recommender_training.prepare(self, source, device, cache)
@@ -289,37 +289,6 @@ class Recommender(Estimator):
         judged["is_label_issue"] = np.zeros(len(own), bool)
         judged["label_quality"][own], judged["is_label_issue"][own] = quality, flagged
         return judged | (self.votes_ or {})
-
-    # -- serving ---------------------------------------------------------------------------------------
-
-    def recommend(self, users: Any, k: int = 10, *, exclude_seen: bool = True, items: Any = None) -> Any:
-        """The k best items of each user as a table: user, rank, item, score (log-odds of a like).
-
-        Users without a training click get the items with most clicks, scored log(1 + clicks).
-        ``items`` narrows the choice to a subset of the catalogue.
-        """
-        self._require_fit()
-        return self._shown(recommender_serving.recommend(self, users, k, exclude_seen, items))
-
-    @torch.no_grad()
-    def predict(self, users: Any, items: Any) -> np.ndarray:
-        """Scores (log-odds of a like) of pairs: two sequences of one length."""
-        self._require_fit()
-        user_codes, item_codes = self.user_ids_.require(users), self.item_ids_.require(items)
-        if len(user_codes) != len(item_codes):
-            raise DataError(
-                f"{len(user_codes)} users and {len(item_codes)} items do not pair up; give as many of each."
-            )
-        return over_pairs(self._target.logits, user_codes, item_codes)
-
-    def similar_items(self, items: Any, k: int = 10) -> Any:
-        """The k closest items: item, rank, similar_item, score.
-
-        They are closest by the angle between their vectors; in a model from items to items, by its weights. There
-        an item may have fewer than k.
-        """
-        self._require_fit()
-        return self._shown(recommender_serving.similar_items(self, items, k))
 
     # -- measuring -------------------------------------------------------------------------------------
 

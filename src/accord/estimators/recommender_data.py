@@ -18,6 +18,7 @@ from accord.errors import DataError
 from accord.estimators.base import Cache
 from accord.estimators.deciding import Decided, decided
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, split_log
+from accord.estimators.serving.warm_start import earlier_of, parts_before
 from accord.evaluation import RankingTask
 
 if TYPE_CHECKING:
@@ -43,7 +44,13 @@ def split_of(rec: Recommender, source: Mapping[str, Any], cache: Cache) -> Split
         clicks, rec._decided = cache.get(("decisions",), [clicks, told], lambda: _marked(clicks, told))
     settings, valid, seen = rec.settings, source.get("valid"), source.get("seen")
     drawn = (settings.seed, settings.valid_share, settings.split) if valid is None else ()
-    return cache.get(("split", *drawn), [clicks, valid, seen], lambda: split_log(clicks, valid, seen, settings))
+    earlier = earlier_of(rec, source, cache)
+
+    def divided() -> SplitLog:
+        before = None if earlier is None else parts_before(clicks, earlier)
+        return split_log(clicks, valid, seen, settings, before)
+
+    return cache.get(("split", *drawn), [clicks, valid, seen, earlier], divided)
 
 
 def _marked(clicks: Clicks, told: Any) -> tuple[Clicks, Decided]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from accord.batches.clicks import positives
 from accord.data.marks import UNKNOWN
@@ -79,18 +80,30 @@ def _hear(rec: Recommender, council: Any) -> None:
 @torch.no_grad()
 def judge_clicks(rec: Recommender) -> None:
     """The quality of every click, and the threshold below which one is an issue."""
-    method, device = rec._method(), rec._networks_device
-
-    def quality(users: Tensor, items: Tensor) -> Tensor:
-        return method.label_quality(rec.networks_, positives(users.to(device), items.to(device))).flatten().cpu()
-
+    quality = quality_by(rec, rec.networks_)
     rec.quality_ = over_pairs(quality, rec.clicks_.users, rec.clicks_.items)
     own = rec.quality_[rec.part_ == TRAIN]
     if not np.isfinite(own).all():
         raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
+    rec.threshold_ = non_click_quality(rec)
+
+
+def quality_by(rec: Recommender, networks: dict[str, nn.Module]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The quality of clicks, pair by pair, by these networks in place of the recommender's own."""
+    method, device = rec._method(), rec._networks_device
+
+    def quality(users: Tensor, items: Tensor) -> Tensor:
+        return method.label_quality(networks, positives(users.to(device), items.to(device))).flatten().cpu()
+
+    return quality
+
+
+def non_click_quality(rec: Recommender) -> float:
+    """The mean quality of non-clicks, drawn for users as often as they click."""
     training = rec._training()
     users, items = training.sample_pairs(NON_CLICKS, stream(training.device, rec.settings.seed, "non-clicks"))
-    rec.threshold_ = float(over_pairs(quality, users.numpy(), items.numpy()).mean(dtype=np.float64))
+    quality = over_pairs(quality_by(rec, rec.networks_), users.numpy(), items.numpy())
+    return float(quality.mean(dtype=np.float64))
 
 
 def _measure_lowest(rec: Recommender, run: Run) -> None:

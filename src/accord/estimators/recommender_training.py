@@ -22,6 +22,7 @@ from accord.estimators.recommender_data import eval_task, interactions_of, split
 from accord.estimators.recommender_networks import NO_WEIGHTS, build
 from accord.estimators.recommender_stacks import shared_by_stack
 from accord.estimators.scorers import gives_scores
+from accord.estimators.serving.warm_start import WarmStart
 from accord.models import trait
 from accord.models.stack import stack_kind
 from accord.training import Run
@@ -51,12 +52,18 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     key = ("eval_set", rows, settings.valid_users, settings.cold_users)
     eval_set = cache.get(key, [split.clicks, watched], lambda: eval_task(rec, watched, made))
     capture = stack_kind(class_of(settings.model, rec.task)) is not None
+    warm = WarmStart.of(rec, source, cache)
+
+    def built(role: str, architecture: Any = None) -> nn.Module:
+        network = build(rec, role, architecture, made)
+        return network if warm is None else warm.begin(network, role)
+
     options = settings.training_options(len(rec.user_ids_), capture)
     return Prepared(
         Run(options, made, ClickFeed, valid, eval_set),
-        lambda role, architecture=None: build(rec, role, architecture, made),
+        built,
         settings.model if rec._factory is None else CUSTOM,
-        _identity(rec, split, source),
+        [*_identity(rec, split, source), *([] if warm is None else warm.identity())],
         shared_by_stack(rec, made, split),
         bytes_needed=need,
     )

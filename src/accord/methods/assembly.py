@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,15 @@ LABEL_HEAD = "label-head"
 """The same, of classifiers."""
 LOWEST = -10.0
 """No student learns log-odds below this: what is never recommended needs no order."""
+
+
+class Numbers(NamedTuple):
+    """How much each member counts for the mean and for P(meant), and the prices of disagreement and of doubt."""
+
+    weight: list[float]
+    judging: list[float]
+    kappa: float
+    caution: float
 
 
 class CouncilHead(nn.Module):
@@ -64,12 +73,17 @@ class CouncilHead(nn.Module):
         """A member's scores as log-odds."""
         return scores * self.scale[k] + self.offset[k]
 
-    def joined(self, each: Sequence[Tensor], items: Tensor | None = None) -> Tensor:
+    def numbers(self) -> Numbers:
+        """What `joined` asks for one by one: a program that is exported must know it before."""
+        return Numbers(self.weight.tolist(), self.judging.tolist(), float(self.kappa), float(self.caution))
+
+    def joined(self, each: Sequence[Tensor], items: Tensor | None = None, numbers: Numbers | None = None) -> Tensor:
         """The council's log-odds of the members' scores: of these items, or of all along the last dimension."""
+        numbers = self.numbers() if numbers is None else numbers
         mean = square = judged = torch.zeros((), device=self.kappa.device)
-        cautious = float(self.caution) > 0
+        cautious = numbers.caution > 0
         for k, one in enumerate(each):
-            weight, judging = float(self.weight[k]), float(self.judging[k])
+            weight, judging = numbers.weight[k], numbers.judging[k]
             if not weight and not (cautious and judging):
                 continue
             logits = self.logits_of(k, one)
@@ -78,7 +92,7 @@ class CouncilHead(nn.Module):
             if cautious and judging:
                 judged = judged + judging * logits
         answer = mean
-        if float(self.kappa):
+        if numbers.kappa:
             answer = answer - self.kappa * (square - mean**2).clamp(min=0).sqrt()
         if cautious:
             answer = answer + self.caution * F.logsigmoid(self.meant(judged, items))

@@ -28,12 +28,21 @@ class ClickRun(SavedRun):
             f"{notes['clicks']} clicks of {notes['users']} users on {notes['items']} items "
             f"({notes['merged']} repeats merged); {notes['valid']} for validation: {notes['split']}",
             *self.handed(),
+            *self.gone_on(),
             *self.heard(),
             *self.learnt_decisions(),
             *self.kept_epochs("ndcg@20", "NDCG@20"),
             *self.doubts(),
             f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise",
         ]
+
+    def gone_on(self) -> list[str]:
+        """What was taken over from an earlier run, in words."""
+        taken = self.estimator.notes_.get("warm_start")
+        if not taken:
+            return []
+        words = [f"{taken[name]:,} {name} known and {taken[f'new_{name}']:,} new" for name in ("users", "items")]
+        return [f"gone on from an earlier run: {', '.join(words)}"]
 
     def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
         rec = self.estimator

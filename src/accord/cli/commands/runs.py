@@ -18,6 +18,13 @@ def recommend(
         Path | None,
         typer.Option("--users", "--users-file", help="A file with one user id a line; - for standard input."),
     ] = None,
+    everyone: Annotated[
+        bool,
+        typer.Option("--all", help="Every user, into --out FILE.parquet; resumed if it was killed."),
+    ] = False,
+    history: Annotated[
+        Path | None, typer.Option(help="A table of users and items: lists for people who are new to the run.")
+    ] = None,
     k: Annotated[int, typer.Option("-k", help="Items for each user.")] = 10,
     include_seen: Annotated[bool, typer.Option("--include-seen", help="Also items the user has clicked.")] = False,
     format: Annotated[str | None, typer.Option("--format", help="table, csv, json or parquet.")] = None,
@@ -25,10 +32,17 @@ def recommend(
     on_unknown: OnUnknown = "refuse",
     spreadsheet: Spreadsheet = False,
 ) -> Answer:
-    """Top-k lists for users of the log."""
-    from accord.cli.runs import run_recommend
+    """Top-k lists for users of the log, or for all of them."""
+    if everyone:
+        from accord.cli.serving import run_recommend_all
 
-    return run_recommend(run, user or [], users_file, k, include_seen, format, out, on_unknown, spreadsheet)
+        usual: Answer = {"history": history, "format": format, "spreadsheet": spreadsheet}
+        refuse_given("cannot be given with --all", user=user, users=users_file, **usual)
+        return run_recommend_all(run, k, include_seen, out)
+    from accord.cli.runs import Asked, run_recommend
+
+    asked = Asked(run, user or [], users_file, history, k, include_seen, format, out, on_unknown, spreadsheet)
+    return run_recommend(asked)
 
 
 def predict(
@@ -98,6 +112,11 @@ def audit(
     data: Annotated[
         Path | None, typer.Option(help="Where the file lies now that was fitted on, if it was moved.")
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="New clicks, judged by the run in place of its own; users may be new to it."),
+    ] = None,
+    on_unknown: OnUnknown = "refuse",
     write_consensus: Annotated[
         Path | None, typer.Option(help="Annotations: write the consensus of each example here.")
     ] = None,
@@ -114,10 +133,16 @@ def audit(
         from accord.cli.runs import run_audit
 
         refuse_given("goes with files that are judged without a run", **files)
+        if log is not None:
+            from accord.cli.serving import run_judge
+
+            own: Answer = {"truth": truth, "relabel": relabel, "data": data, "write_clean": write_clean}
+            refuse_given("cannot be given with --log", **own, write_issues=write_issues)
+            return run_judge(run, log, top, share, out, on_unknown, spreadsheet)
         return run_audit(run, top, share, out, write_clean, truth, write_issues, relabel, data, spreadsheet)
     from accord.cli.predictions import Asked, run_audit_predictions
 
-    refuse_given("goes with a run", truth=truth, relabel=relabel, data=data)
+    refuse_given("goes with a run", truth=truth, relabel=relabel, data=data, log=log)
     files |= {"pred_probs": pred_probs or [], "scores": scores or [], "top": top, "share": share, "out": out}
     files |= {"write_clean": write_clean, "write_issues": write_issues, "spreadsheet": spreadsheet}
     return run_audit_predictions(Asked(**files, example=example, annotator=annotator))
@@ -148,3 +173,17 @@ def report(
     from accord.cli.runs import run_report
 
     return run_report(run, data)
+
+
+def export(
+    run: Run,
+    to: Annotated[Path, typer.Option("--to", help="The folder to write.")],
+    index: Annotated[
+        bool, typer.Option("--index", help="Also an index of nearest neighbours, by usearch.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
+) -> Answer:
+    """Vectors, ids and the model for other programs, which need no accord."""
+    from accord.cli.serving import run_export
+
+    return run_export(run, to, index, overwrite)

@@ -69,6 +69,9 @@ def fit(
     weight: Weight = None,
     trusted: Trusted = None,
     on_missing: OnMissing = "drop",
+    warm_start: Annotated[
+        Path | None, typer.Option("--from", help="Go on from this run, with its settings; DATA holds all clicks.")
+    ] = None,
     valid: Annotated[
         Path | None, typer.Option(help="Validation clicks; without it a tenth of the log is held out.")
     ] = None,
@@ -115,6 +118,7 @@ def fit(
         **{"settings": settings, "overwrite": overwrite},
         **{"query": query, "weight": weight, "trusted": trusted, "on_missing": on_missing},
         "decisions": decisions,
+        "warm_start": warm_start,
     }
     from accord.cli.fit import begin
     from accord.cli.fit import resume as resume_fit

@@ -9,9 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from accord.kernels.segment_sum import flattened, gather, segment_sum
+from accord.models.recommenders.newcomers import mean_rows, with_users
 from accord.models.recommenders.pairwise import INIT_STD, pair_logits
-from accord.models.recommenders.tables import all_scores, clicks_of, of_some, rows_in_all, taken_rows
+from accord.models.recommenders.rows import clicks_of
+from accord.models.recommenders.tables import all_scores, of_some, rows_in_all, taken_rows
 from accord.models.stack import JoinedStack
+
+AT_ONCE_USERS = 4096
+"""Users whose rows are encoded together."""
 
 
 class CDAEStack(JoinedStack):
@@ -105,6 +110,17 @@ class CDAE(nn.Module):
         flat = flattened(items)
         products = (hidden * gather(self.items, flat).view(*items.shape, -1)).sum(-1)
         return products + gather(self.item_bias, flat).view(items.shape)
+
+    @torch.no_grad()
+    def score_vectors(self) -> tuple[Tensor, Tensor]:
+        """Vectors of users and of items whose products are the scores: hidden layers, and the bias as a column."""
+        hidden = torch.cat([self._hidden(some) for some in torch.arange(len(self.users)).split(AT_ONCE_USERS)])
+        items = torch.cat([self.items, self.item_bias[:, None]], 1)
+        return torch.cat([hidden, torch.ones(len(hidden), 1)], 1), items
+
+    def for_newcomers(self, starts: Tensor, clicked: Tensor) -> CDAE:
+        """The same model for users it has never seen: clicks are encoded with the users' mean node."""
+        return with_users(self, users=mean_rows(self.users, len(starts) - 1), starts=starts, clicked=clicked)
 
     def tables(self) -> list[nn.Parameter]:
         """Tables of which a batch touches a few rows."""

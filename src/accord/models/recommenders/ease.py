@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from accord.kernels.segment_sum import segment_sum
+from accord.models.recommenders.programs import FromItems
+from accord.models.recommenders.rows import clicks_of
 from accord.models.recommenders.solved import SolvedModel
-from accord.models.recommenders.tables import AT_ONCE, blocks_of_clicks, clicks_of, sums_over_common_users
+from accord.models.recommenders.tables import AT_ONCE, blocks_of_clicks, sums_over_common_users
 from accord.registry import OwnSettings
 
 
@@ -76,6 +78,10 @@ class EASE(SolvedModel):
         ends = (self.starts[users + 1] - self.starts[users]).cumsum(0)
         bounds = torch.cat([ends.new_zeros(1), ends])
         return embedding_bag(clicked, self.weights, bounds, mode="sum", include_last_offset=True)
+
+    def program(self) -> FromItems:
+        """The model as a program that torch can export."""
+        return FromItems(self, self.weights)
 
     def similarities(self, items: Tensor) -> Tensor:
         """How much a click on each of these items speaks for every other: (B, number of items)."""

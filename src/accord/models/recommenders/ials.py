@@ -9,8 +9,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from accord.models.recommenders.newcomers import with_users
+from accord.models.recommenders.rows import clicks_of
 from accord.models.recommenders.solved import SolvedModel
-from accord.models.recommenders.tables import clicks_of, transposed
+from accord.models.recommenders.tables import transposed
 from accord.registry import OwnSettings
 
 NUMBERS = {"cpu": 1 << 22, "cuda": 1 << 27}
@@ -70,6 +72,22 @@ class IALS(SolvedModel):
             yield 0.5 + 0.5 * done
         self.users.copy_(users)
         self.items.copy_(items)
+
+    @torch.no_grad()
+    def score_vectors(self) -> tuple[Tensor, Tensor]:
+        """Vectors of users and of items whose products are the scores; users without a click have their appeal."""
+        clicks = self.starts.diff()
+        warm = (clicks > 0).float()[:, None]
+        users = self.users * (self.scale * clicks.clamp(min=1).float().rsqrt())[:, None]
+        items = torch.cat([self.items, self.offset.expand(self.n_items, 1), self.appeal[:, None]], 1)
+        return torch.cat([warm * users, warm, 1 - warm], 1), items
+
+    def for_newcomers(self, starts: Tensor, clicked: Tensor) -> IALS:
+        """The same model for users it has never seen: their vectors are solved for, as in a sweep."""
+        users = self.users.new_zeros(len(starts) - 1, self.users.shape[1])
+        for _ in self._solve_side(users, self.items, starts, clicked):
+            pass
+        return with_users(self, users=users, starts=starts, clicked=clicked)
 
     def _solve_side(self, out: Tensor, other: Tensor, starts: Tensor, clicked: Tensor) -> Iterator[float]:
         """Rows of one side, given the vectors of the other; those without a click are zero.

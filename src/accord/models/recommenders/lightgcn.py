@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from accord.kernels.segment_sum import cached_on
+from accord.kernels.segment_sum import cached_on, segment_sum
 from accord.kernels.spmm import spmm
+from accord.models.recommenders.newcomers import learned_rows, with_users
 from accord.models.recommenders.pairwise import INIT_STD, pair_logits
+from accord.models.recommenders.rows import clicks_of
 from accord.models.recommenders.tables import all_scores, of_some, products
 from accord.models.stack import JoinedStack
 
@@ -157,6 +159,7 @@ class LightGCN(nn.Module):
         self.register_buffer("back", None, persistent=False)
         self.register_buffer("steps", None, persistent=False)
         self._cache: tuple[Tensor, Tensor] | None = None
+        self._layers: Tensor | None = None
 
     def bind(self, starts: Tensor, items: Tensor) -> None:
         """The training clicks: user u's are ``items[starts[u]:starts[u+1]]``, each once.
@@ -184,8 +187,46 @@ class LightGCN(nn.Module):
 
     def train(self, mode: bool = True) -> LightGCN:
         """Every call forgets the vectors. (Fused optimisers change parameters without a version.)"""
-        self._cache = None
+        self._cache = self._layers = None
         return super().train(mode)
+
+    def score_vectors(self) -> tuple[Tensor, Tensor]:
+        """Vectors of users and of items whose products are the scores."""
+        users, items = self._final()
+        return users.detach(), items.detach()
+
+    @torch.no_grad()
+    def for_newcomers(self, starts: Tensor, clicked: Tensor) -> LightGCN:
+        """The same model for users it has never seen: each layer averages the items of a history, as propagation
+        does, and the layer of the user's own vector is learned."""
+        around = self._around(starts, clicked)
+
+        def logits(rows: Sequence[Tensor], items: Tensor) -> Tensor:
+            own, averaged = rows
+            return ((own / (LAYERS + 1) + averaged) * of_items[items]).sum(-1)
+
+        of_items = self._final()[1].detach()
+        (own,) = learned_rows([self.users], logits, starts, clicked, len(self.items), [around])
+        made = with_users(self, users=own)
+        made._cache = own / (LAYERS + 1) + around, of_items
+        return made
+
+    def _around(self, starts: Tensor, clicked: Tensor) -> Tensor:
+        """What a user's final vector is besides its own first one."""
+        if self._layers is None:
+            users, items = self.users.detach()[None], self.items.detach()[None]
+            total = items
+            for _ in range(LAYERS - 1):
+                users, items = (
+                    spmm(self.graph, items, torch.zeros_like(users)),
+                    spmm(self.back, users, torch.zeros_like(items)),
+                )
+                total = total + items
+            self._layers = total[0]
+        popularity = self.back.crow_indices().diff().clamp(min=1)
+        position, items = clicks_of(torch.arange(len(starts) - 1), starts, clicked)
+        weights = (starts.diff()[position] * popularity[items]).to(self._layers.dtype).rsqrt()
+        return segment_sum(position, self._layers[items] * weights[:, None], len(starts) - 1) / (LAYERS + 1)
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
         of_users, of_items = self._final()

@@ -10,8 +10,10 @@ from pydantic import Field
 from torch import Tensor
 
 from accord.kernels.segment_sum import segment_sum
+from accord.models.recommenders.programs import FromItems
+from accord.models.recommenders.rows import clicks_of
 from accord.models.recommenders.solved import SolvedModel
-from accord.models.recommenders.tables import AT_ONCE, blocks_of_clicks, clicks_of, sums_over_common_users
+from accord.models.recommenders.tables import AT_ONCE, blocks_of_clicks, sums_over_common_users
 from accord.registry import OwnSettings
 
 LOOK_UP = 8
@@ -117,6 +119,10 @@ class NeighbourModel(SolvedModel):
             at = (position + rows.start)[:, None] * self.n_items + self.indices[clicked]
             total += segment_sum(at.flatten(), self.weights[clicked].flatten(), len(total))
         return total.view(len(users), self.n_items)
+
+    def program(self) -> FromItems:
+        """The model as a program that torch can export."""
+        return FromItems(self, self.weights, self.indices)
 
     def similarities(self, items: Tensor) -> Tensor:
         """How much a click on each of these items speaks for every other, (B, items); −∞ for no neighbour."""

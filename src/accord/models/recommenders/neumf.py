@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from accord.kernels.scores import can_score_pairs, score_pairs
 from accord.kernels.segment_sum import cached_on, flattened, gather, marked
+from accord.models.recommenders.newcomers import learned_rows, with_users
 from accord.models.recommenders.pairwise import INIT_STD
+from accord.models.recommenders.programs import Asked
 from accord.models.recommenders.tables import rows_in_all, taken_rows
 from accord.models.stack import JoinedStack
 
 SCORE_BLOCK = {"cpu": 1 << 19, "cuda": 1 << 27}
 """Numbers of the first layer that go through the perceptron at a time when all items are scored: on a CPU they stay
 in the cache, on a GPU there are not too many launches."""
+
+OTHERS = 512
+"""Items by which the rows of users are found whom the model has never seen: each goes through the perceptron."""
 
 
 class NeuMFStack(JoinedStack):
@@ -127,6 +134,26 @@ class NeuMF(nn.Module):
     def _join(self, wide: Tensor, deep: Tensor) -> Tensor:
         weight_wide, weight_deep = self.out.weight[0].chunk(2)
         return wide.matmul(weight_wide) + deep.matmul(weight_deep) + self.out.bias
+
+    def program(self) -> Asked:
+        """The model as a program that torch can export."""
+        every = torch.arange(len(self.items))
+        return Asked(
+            self, lambda users: self._logits_of([self.users[users, None], self.mlp_users[users, None]], every)
+        )
+
+    def for_newcomers(self, starts: Tensor, clicked: Tensor) -> NeuMF:
+        """The same model for users it has never seen, by their clicks."""
+        tables = [self.users, self.mlp_users]
+        users, mlp_users = learned_rows(tables, self._logits_of, starts, clicked, len(self.items), others=OTHERS)
+        return with_users(self, users=users, mlp_users=mlp_users)
+
+    def _logits_of(self, rows: Sequence[Tensor], items: Tensor) -> Tensor:
+        user, mlp_user = rows
+        part_u, part_i = self._parts()
+        deep = self._deep((mlp_user @ part_u.T + self.first.bias + self.mlp_items[items] @ part_i.T).relu())
+        logits = self._join(user * self.items[items], deep)
+        return logits if self.item_bias is None else logits + self.item_bias[items]
 
     def tables(self) -> list[nn.Parameter]:
         """Tables of which a batch touches a few rows."""

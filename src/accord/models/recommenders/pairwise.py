@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from accord.kernels.segment_sum import flattened, marked, segment_sum, table_gradient
+from accord.models.recommenders.newcomers import learned_rows, with_users
 
 INIT_STD = 0.1
 """Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), with which products
@@ -132,6 +134,28 @@ class FactorModel(nn.Module):
             return of_users @ self.items.T
         offset = torch.stack(torch.broadcast_tensors(*offsets)).sum(0) if len(offsets) > 1 else offsets[0]
         return torch.addmm(offset, of_users, self.items.T)
+
+    def for_newcomers(self, starts: Tensor, clicked: Tensor) -> FactorModel:
+        """The same model for users it has never seen, by their clicks."""
+        (rows,) = learned_rows([self.users], self._logits_of, starts, clicked, len(self.items))
+        return with_users(self, users=rows)
+
+    @torch.no_grad()
+    def score_vectors(self) -> tuple[Tensor, Tensor]:
+        """Vectors of users and of items whose products are the scores, biases and all."""
+        users, items = self.users, self.item_vectors()
+        offsets = [bias for bias in (self.item_bias, self.bias) if bias is not None]
+        if not offsets:
+            return users, items
+        offset = sum(offsets, torch.zeros(len(items)))
+        return torch.cat([users, torch.ones(len(users), 1)], 1), torch.cat([items, offset[:, None]], 1)
+
+    def _logits_of(self, rows: Sequence[Tensor], items: Tensor) -> Tensor:
+        (row,) = rows
+        logits = ((row if self.weight is None else row * self.weight.detach()) * self.items.detach()[items]).sum(-1)
+        for bias in (None if self.item_bias is None else self.item_bias[items], self.bias):
+            logits = logits if bias is None else logits + bias.detach()
+        return logits
 
     def tables(self) -> list[nn.Parameter]:
         """Tables of which a batch touches a few rows."""

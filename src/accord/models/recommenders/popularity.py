@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from accord.models.recommenders.programs import Alike
+
 
 def appeal_of(items: Tensor, n_items: int) -> Tensor:
     """The score of each item by its clicks alone: zero for an item with as many as the mean."""
@@ -24,6 +26,14 @@ class Popularity(nn.Module):
 
     def bind(self, starts: Tensor, items: Tensor) -> None:
         self.appeal = appeal_of(items, self.n_items)
+
+    def program(self) -> Alike:
+        """The model as a program that torch can export."""
+        return Alike(self.appeal)
+
+    def for_newcomers(self, starts: Tensor, clicked: Tensor) -> Popularity:
+        """It knows no users."""
+        return self
 
     def solve(self, sweep: int) -> None:
         """The clicks were counted when it was bound to them."""

@@ -15,6 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from accord.models.recommenders.newcomers import with_users
 from accord.models.recommenders.popularity import appeal_of
 
 ROUNDS = 50
@@ -53,6 +54,10 @@ class SolvedModel(nn.Module):
         """The training clicks: user u's are ``items[starts[u]:starts[u + 1]]``, each once."""
         self.starts, self.clicked = starts, items
         self.appeal = appeal_of(items, self.n_items)
+
+    def for_newcomers(self, starts: Tensor, clicked: Tensor) -> SolvedModel:
+        """The same model for users it has never seen, by their clicks."""
+        return with_users(self, starts=starts, clicked=clicked)
 
     def solve(self, sweep: int) -> Iterator[float]:
         """One sweep; gives the share that is done. The model changes at the end of the sweep, all at once."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from accord.kernels.segment_sum import cached_on, gather, segment_sum
 from accord.models.recommenders.pairwise import pair_logits
+from accord.models.recommenders.rows import clicks_of
 from accord.models.stack import JoinedStack
 
 AT_ONCE = 1 << 22
@@ -17,15 +18,6 @@ AT_ONCE = 1 << 22
 DENSE, DENSE_SPEED = 1 << 25, 500
 """Most users × items of a log that is held as a dense matrix; and products of dense matrices in the time in which
 one pair of a user's clicks is found and added."""
-
-
-def clicks_of(users: Tensor, starts: Tensor, clicked: Tensor) -> tuple[Tensor, Tensor]:
-    """The clicks of some users (B,): the position of each in ``users``, and its item."""
-    first = starts[users]
-    sizes = starts[users + 1] - first
-    position = torch.arange(len(users), device=users.device).repeat_interleave(sizes)
-    shift = first - (sizes.cumsum(0) - sizes)
-    return position, clicked[shift[position] + torch.arange(len(position), device=users.device)].long()
 
 
 def transposed(starts: Tensor, clicked: Tensor, n_items: int) -> tuple[Tensor, Tensor]:
