@@ -202,3 +202,28 @@ def test_a_large_catalogue_goes_by_products(fitted: Recommender, monkeypatch: py
     fast = lists.to_table()
     assert fast["item"].equals(slow["item"])
     np.testing.assert_allclose(fast["score"], slow["score"], rtol=1e-4)
+
+
+def test_threads_give_the_same_lists_in_the_same_order() -> None:
+    """And torch has as many threads afterwards, even if nobody asks for the rest."""
+    from accord.estimators.serving.products import side_by_side
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        blocks = torch.arange(40).split(3)
+        seen = list[int]()
+
+        def work(block: torch.Tensor) -> list[int]:
+            seen.append(torch.get_num_threads())
+            return block.tolist()
+
+        assert list(side_by_side(work, blocks)) == [block.tolist() for block in blocks]
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 3
+        answers = side_by_side(work, blocks)
+        next(answers)
+        del answers
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -14,7 +14,7 @@ from torch import Tensor
 from accord.data.interactions import Interactions
 from accord.estimators.log_split import whole_k
 from accord.estimators.serving.best import best
-from accord.estimators.serving.products import USERS, Products
+from accord.estimators.serving.products import USERS, Products, side_by_side
 from accord.evaluation.ranking import BLOCK, Scorer
 
 if TYPE_CHECKING:
@@ -66,12 +66,24 @@ def best_lists(
     if wanted.items is not None:
         forbidden = torch.ones(n_items, dtype=torch.bool)
         forbidden[torch.from_numpy(wanted.items)] = False
+
+    def of_products(block: Tensor) -> tuple[Tensor, Tensor]:
+        assert isinstance(scorer, Products)
+        with torch.no_grad():
+            return scorer.best(block, wanted.k, seen, forbidden)
+
+    def of_scores(block: Tensor) -> tuple[Tensor, Tensor]:
+        assert not isinstance(scorer, Products)
+        return _best_of_all(scorer(block), block, wanted.k, seen, forbidden)
+
+    if isinstance(scorer, Products):
+        blocks = users.split(USERS)
+        answers = side_by_side(of_products, blocks)
+    else:
+        blocks = users.split(block_of(n_items))
+        answers = map(of_scores, blocks)
     first = 0
-    for block in users.split(USERS if isinstance(scorer, Products) else block_of(n_items)):
-        if isinstance(scorer, Products):
-            values, indices = scorer.best(block, wanted.k, seen, forbidden)
-        else:
-            values, indices = _best_of_all(scorer(block), block, wanted.k, seen, forbidden)
+    for block, (values, indices) in zip(blocks, answers, strict=True):
         row, rank = (values > -torch.inf).nonzero(as_tuple=True)
         found = ((row + first).numpy(), rank.numpy(), indices[row, rank].numpy(), values[row, rank].numpy())
         first += len(block)

@@ -6,13 +6,19 @@ maximum is kept. The members of the k groups with the largest maxima, which hold
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from accord.data.interactions import Interactions
+from accord.training import computes_here
 
+T = TypeVar("T")
 STRIDE = 16
 """Items of a group."""
 TILE = 1 << 13
@@ -101,3 +107,30 @@ def _are_seen(users: Tensor, items: Tensor, seen: Interactions) -> Tensor:
         return torch.zeros_like(items, dtype=torch.bool)
     wanted = torch.arange(len(users))[:, None] * seen.n_items + items
     return keys[torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)] == wanted
+
+
+def side_by_side(work: Callable[[Tensor], T], blocks: Sequence[Tensor]) -> Iterator[T]:
+    """Blocks worked at by as many threads as torch has, each block by one; answered in their order.
+
+    A block is many small products, for each of which all threads would have to meet.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or len(blocks) == 1:
+        yield from map(work, blocks)
+        return
+    waiting: deque[Future[T]] = deque()
+    try:
+        with ThreadPoolExecutor(threads, initializer=_one_thread) as pool:
+            for block in blocks:
+                waiting.append(pool.submit(work, block))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _one_thread() -> None:
+    computes_here()
+    torch.set_num_threads(1)
