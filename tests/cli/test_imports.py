@@ -71,4 +71,8 @@ def test_a_fit_of_clicks_loads_nothing_heavy_that_it_does_not_need(log: Path, tm
     """Where all is installed."""
     found = loaded(f"import sys\n{RUN}", "fit", log, "--out", tmp_path / "run", *FAST)
     assert {"torch", "pyarrow", "jinja2"} <= found
-    assert not found & {"sklearn", "scipy", "optuna", "pandas", "PIL", "torch._dynamo"}
+    heavy = {"sklearn", "scipy", "optuna", "pandas", "PIL", "torch._dynamo", "usearch"}
+    assert not found & heavy
+    run, lists = tmp_path / "run", tmp_path / "lists.parquet"
+    for asked in (("recommend", run, "--history", log), ("recommend", run, "--all"), ("audit", run, "--log", log)):
+        assert not loaded(f"import sys\n{RUN}", *asked, "--out", lists) & heavy, asked[2]

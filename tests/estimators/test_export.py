@@ -196,5 +196,5 @@ def test_places_that_are_taken_stay(made: Simulation, tmp_path: Path) -> None:
     (tmp_path / "out" / "README.md").unlink()
     rec.export(tmp_path / "out", overwrite=True)
     assert (tmp_path / "out" / "README.md").exists()
-    with pytest.raises(DataError, match="holds a"):
+    with pytest.raises(DataError, match="holds a recommender export, not a recommender"):
         Recommender.load(tmp_path / "out")

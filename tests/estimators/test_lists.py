@@ -14,10 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord import Recommender
+from accord.data.interactions import Interactions
 from accord.errors import DataError, SettingError
 from accord.estimators.serving import everyone
 from accord.estimators.serving import lists as lists_of
 from accord.estimators.serving.best import STRIDE, WORTH, best
+from accord.estimators.serving.lists import best_lists, joined
+from accord.estimators.serving.products import TILE, Products
 
 
 @settings(max_examples=40, deadline=None)
@@ -163,3 +166,64 @@ def test_a_folder_or_a_file_where_the_other_is_meant(fitted: Recommender, tmp_pa
     (tmp_path / "recs.parquet").write_text("x")
     with pytest.raises(DataError, match="so name one"):
         fitted.recommend_all(5, rank=1, world=2).write(tmp_path / "recs.parquet")
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+def test_products_give_the_lists_of_whole_rows(narrowed: bool) -> None:
+    """The last tile is not full, users have seen their best items, and there may be few to choose from."""
+    draws = torch.Generator().manual_seed(0)
+    users, items = torch.randn(20, 6, generator=draws), torch.randn(4 * TILE + 77, 6, generator=draws)
+    count = len(items)
+    scores = users @ items.T
+    clicked = scores.topk(30).indices
+    clicked[3, :2] = torch.tensor([count - 1, 0])
+    keys = np.unique((torch.arange(19)[:, None] * count + clicked[:19]).numpy())  # the last has seen nothing
+    seen = Interactions.from_pairs(keys // count, keys % count, 20, count)
+    own = np.arange(0, count, count // 40) if narrowed else None
+    wanted, everyone = lists_of.Wanted(50, items=own), torch.arange(20)
+    products = Products(users, items)
+    assert products.worth(50)
+    assert not Products(users, items[:100]).worth(5)
+    fast = joined([found for _, found in best_lists(products, everyone, count, wanted, seen)])
+    slow = joined([found for _, found in best_lists(lambda u: users[u] @ items.T, everyone, count, wanted, seen)])
+    np.testing.assert_array_equal(fast.users, slow.users)
+    np.testing.assert_array_equal(fast.ranks, slow.ranks)
+    np.testing.assert_allclose(fast.scores, slow.scores, rtol=1e-5, atol=1e-5)
+    assert (fast.items == slow.items).mean() > 0.999
+
+
+def test_a_large_catalogue_goes_by_products(fitted: Recommender, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its lists are the same; users without a click get the popular items."""
+    slow = fitted.recommend_all(5).to_table()
+    monkeypatch.setattr(everyone, "LEAST", 1)
+    monkeypatch.setattr(Products, "worth", lambda self, k: True)
+    lists = fitted.recommend_all(5)
+    assert isinstance(lists._scorer(), Products)
+    fast = lists.to_table()
+    assert fast["item"].equals(slow["item"])
+    np.testing.assert_allclose(fast["score"], slow["score"], rtol=1e-4)
+
+
+def test_threads_give_the_same_lists_in_the_same_order() -> None:
+    """And torch has as many threads afterwards, even if nobody asks for the rest."""
+    from accord.estimators.serving.products import side_by_side
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        blocks = torch.arange(40).split(3)
+        seen = list[int]()
+
+        def work(block: torch.Tensor) -> list[int]:
+            seen.append(torch.get_num_threads())
+            return block.tolist()
+
+        assert list(side_by_side(work, blocks)) == [block.tolist() for block in blocks]
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 3
+        answers = side_by_side(work, blocks)
+        next(answers)
+        del answers
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

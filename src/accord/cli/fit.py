@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
@@ -115,9 +116,9 @@ def _fit(typed: dict[str, Any], checkpointing: Checkpointing) -> dict[str, Any]:
     if typed.get("warm_start") is not None:
         earlier = _earlier(typed["warm_start"])
         values = earlier.settings_to_save() | values
-        typed = _with_columns(typed, earlier)
     given = given_data(**{name: typed[name] for name in DATA}, ignore=typed["ignore"] or [], more=more)
     given.refuse_other_task(clean=typed["clean"], **{"from": typed.get("warm_start")})
+    given = given if earlier is None else _with_columns(given, earlier)
     values = {"model": given.usual_model} | values
     told = typed.get("decisions")
     decisions = None if told is None else Path(told)
@@ -133,15 +134,11 @@ def _earlier(path: Path) -> Any:
         return Recommender.load(path)
 
 
-def _with_columns(typed: dict[str, Any], earlier: Any) -> dict[str, Any]:
-    """The columns of the earlier run, where none were named and a file is read."""
-    names = ("user", "item")
-    if not os.path.exists(typed["data"]) or any(typed[name] is not None for name in names):
-        return typed
-    from accord.data.reading import read_table
-
-    there = read_table(typed["data"])[0].column_names
-    return typed | {name: own for name in names if (own := getattr(earlier.columns_, name)) in there}
+def _with_columns(given: Given, earlier: Any) -> Given:
+    """The columns of the earlier run, where none were named and a file or a folder is read."""
+    if not given.data.exists() or given.user is not None or given.item is not None:
+        return given
+    return replace(given, user=earlier.columns_.user, item=earlier.columns_.item)
 
 
 def run_fit(

@@ -67,10 +67,11 @@ def run_judge(
 
 
 def run_export(run: Path, to: Path, index: bool, overwrite: bool) -> dict[str, Any]:
+    from accord.estimators.export.writing import KIND
     from accord.estimators.recommender import Recommender
     from accord.estimators.run_folder import check_free
 
-    check_free(to, "export", overwrite=overwrite)
+    check_free(to, KIND, overwrite=overwrite)
     with ui.busy("exporting"):
         rec = Recommender.load(run)
         output.refuse_own(to, sources=read_by(rec), run=run)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from accord.estimators.base import Estimator
 
 E = TypeVar("E", bound="Estimator")
-KINDS = ("recommender", "classifier", "simulation", "export")
+KINDS = ("recommender", "classifier", "simulation", "recommender export")
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 VOTES = {"votes": pa.int16(), "voters": pa.int16(), "agreement": pa.float32()}

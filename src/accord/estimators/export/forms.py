@@ -40,7 +40,7 @@ def vectors_of(rec: Recommender) -> tuple[Tensor, Tensor] | None:
     users, items = (table.detach().cpu() for table in target.score_vectors())
     cold, popularity = cold_users(rec)
     if not bool(cold.any()):
-        return users.clone(), items.clone()
+        return users, items
     warm = (~cold).float()[:, None]  # one more column: popularity, which users without a click have alone
     return torch.cat([users * warm, 1 - warm], 1), torch.cat([items, popularity[:, None]], 1)
 

@@ -29,7 +29,7 @@ from accord.models.recommenders.programs import FromItems
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
 
-KIND = "export"
+KIND = "recommender export"
 COMPARED = 64
 """Users whose scores are compared."""
 CLOSE = 1e-4

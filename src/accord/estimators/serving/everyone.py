@@ -17,8 +17,11 @@ import torch
 
 from accord.data.parquet_files import parquet_facts, read_parquet_file
 from accord.errors import DataError, SettingError
+from accord.estimators.export.forms import vectors_of
 from accord.estimators.recommender_serving import scorer_of
 from accord.estimators.serving.lists import Wanted, best_lists, block_of
+from accord.estimators.serving.products import LEAST, Products
+from accord.evaluation.ranking import Scorer
 from accord.files import behind_links, remove_files, whole_file, write_whole
 from accord.locks import locked, owner_of
 from accord.plain import read_json, refuse_links
@@ -107,9 +110,16 @@ class AllLists:
         rec = self.rec
         seen = rec._seen() if self.wanted.exclude_seen else None
         users = torch.arange(first, last)
-        scorer = scorer_of(rec, rec._training())
+        scorer = self._scorer()
         for done, found in best_lists(scorer, users, len(rec.item_ids_), self.wanted, seen):
             yield done, found.table(rec.user_ids_.values[first:last], rec.item_ids_)
+
+    def _scorer(self) -> Scorer | Products:
+        """Products of vectors, where the model has these and the catalogue is large; else its scores."""
+        vectors = vectors_of(self.rec) if len(self.rec.item_ids_) >= LEAST else None
+        if vectors is not None and (products := Products(*vectors)).worth(self.wanted.k):
+            return products
+        return scorer_of(self.rec, self.rec._training())
 
     def _empty(self) -> pa.Table:
         user, item = self.rec.user_ids_.values.type, self.rec.item_ids_.values.type

@@ -14,6 +14,7 @@ from torch import Tensor
 from accord.data.interactions import Interactions
 from accord.estimators.log_split import whole_k
 from accord.estimators.serving.best import best
+from accord.estimators.serving.products import USERS, Products, side_by_side
 from accord.evaluation.ranking import BLOCK, Scorer
 
 if TYPE_CHECKING:
@@ -57,25 +58,46 @@ class Best:
 
 @torch.no_grad()
 def best_lists(
-    scorer: Scorer, users: Tensor, n_items: int, wanted: Wanted, seen: Interactions | None
+    scorer: Scorer | Products, users: Tensor, n_items: int, wanted: Wanted, seen: Interactions | None
 ) -> Iterator[tuple[int, Best]]:
     """The lists of users (U,), in blocks: how many users are done, and their lists."""
+    seen = seen if wanted.exclude_seen else None
     forbidden = None
     if wanted.items is not None:
         forbidden = torch.ones(n_items, dtype=torch.bool)
         forbidden[torch.from_numpy(wanted.items)] = False
+
+    def of_products(block: Tensor) -> tuple[Tensor, Tensor]:
+        assert isinstance(scorer, Products)
+        with torch.no_grad():
+            return scorer.best(block, wanted.k, seen, forbidden)
+
+    def of_scores(block: Tensor) -> tuple[Tensor, Tensor]:
+        assert not isinstance(scorer, Products)
+        return _best_of_all(scorer(block), block, wanted.k, seen, forbidden)
+
+    if isinstance(scorer, Products):
+        blocks = users.split(USERS)
+        answers = side_by_side(of_products, blocks)
+    else:
+        blocks = users.split(block_of(n_items))
+        answers = map(of_scores, blocks)
     first = 0
-    for block in users.split(block_of(n_items)):
-        scores = scorer(block)
-        if seen is not None and wanted.exclude_seen:
-            seen.mask_seen(scores, block)
-        if forbidden is not None:
-            scores.masked_fill_(forbidden, -torch.inf)
-        values, indices = best(scores, wanted.k)
+    for block, (values, indices) in zip(blocks, answers, strict=True):
         row, rank = (values > -torch.inf).nonzero(as_tuple=True)
         found = ((row + first).numpy(), rank.numpy(), indices[row, rank].numpy(), values[row, rank].numpy())
         first += len(block)
         yield first, Best(*found)
+
+
+def _best_of_all(
+    scores: Tensor, users: Tensor, k: int, seen: Interactions | None, forbidden: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    if seen is not None:
+        seen.mask_seen(scores, users)
+    if forbidden is not None:
+        scores.masked_fill_(forbidden, -torch.inf)
+    return best(scores, k)
 
 
 def block_of(n_items: int) -> int:

@@ -89,15 +89,23 @@ def _found(
     free[position[others[at] == items], at[others[at] == items]] = 0
     share = (clicks / free.sum(1).clamp(min=1))[:, None] * free
     moved = [torch.zeros(len(users), len(mean), requires_grad=True) for mean, _ in trained]
-    adam = torch.optim.Adam(moved, lr=RATE)
-    with torch.enable_grad():
-        for _ in range(STEPS):
-            adam.zero_grad()
+    moments = [(torch.zeros_like(way), torch.zeros_like(way)) for way in moved]
+    for step in range(1, STEPS + 1):
+        with torch.enable_grad():
             rows = [mean + way * spread for way, (mean, spread) in zip(moved, trained, strict=True)]
             rows += known
             loss = softplus(-logits([row[position] for row in rows], items)).sum()
             loss = loss + (share * softplus(logits([row[:, None] for row in rows], others[None]))).sum()
             loss = loss + PRIOR * sum((way**2).sum() for way in moved)
-            loss.backward(inputs=moved)
-            adam.step()
+            gradients = torch.autograd.grad(loss, moved)
+        for way, gradient, moment in zip(moved, gradients, moments, strict=True):
+            _adam(way.data, gradient, *moment, step)
     return [(mean + way * spread).detach() for way, (mean, spread) in zip(moved, trained, strict=True)]
+
+
+def _adam(values: Tensor, gradient: Tensor, mean: Tensor, square: Tensor, step: int) -> None:
+    """A step, as torch's optimiser makes it, whose first step in a process loads what takes seconds."""
+    mean.lerp_(gradient, 0.1)
+    square.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+    size = (square / (1 - 0.999**step)).sqrt_().add_(1e-8)
+    values.addcdiv_(mean, size, value=-RATE / (1 - 0.9**step))
