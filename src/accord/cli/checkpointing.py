@@ -14,6 +14,7 @@ from accord.cli.paths import cannot_write, quoted, remove_empty, topmost_new
 from accord.cli.process import signal_handlers
 from accord.cli.stopping_in_time import answered, resumed_by
 from accord.errors import InterruptedRunError, Stopped
+from accord.ranks.group import here
 from accord.training import Checkpoint
 from accord.training.checkpoints import SECONDS
 
@@ -38,6 +39,11 @@ class Checkpointing:
     def on(self, out: Path, overwrite: bool) -> Iterator[Checkpoint | None]:
         if self.arguments is None:  # a run of seconds, as in the demo
             yield None
+            return
+        if not here().leads:  # the first rank has made the folder, or makes it
+            checkpoint = Checkpoint(CheckpointFolder(out).folder / STATE, self.seconds)
+            with stopping(checkpoint):
+                yield checkpoint
             return
         options = {"resume": self.resume, "overwrite": overwrite, "seconds": self.seconds}
         with checkpointed(out, self.arguments, **options) as checkpoint:
