@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from accord.errors import DataError, SettingError, first_line
 from accord.ranks.group import ALONE, Group, Ranks, as_group
@@ -15,8 +18,32 @@ WORDS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables of the environment by which torchrun tells a process who it is and where it meets the others."""
 PATIENCE = 300.0
 """Seconds to wait for the others at the beginning."""
+LOOK = 0.02
+"""Seconds between two looks at who has come."""
 SILENCE = 1800.0
 """Seconds without a word from another rank, after which it counts as lost."""
+
+
+def _meeting(store: Any, rank: int, size: int, patience: float) -> str:
+    """A name for this meeting of the ranks, which no earlier one had.
+
+    Where torchrun starts all ranks again, what the dead ones left in its store is still there. So each rank says a
+    word that is new, and the first rank answers each of them with the name, until all have heard it.
+    """
+    end, word = time.monotonic() + patience, uuid.uuid4().hex
+    if rank:
+        store.set(f"accord/word/{rank}", word)
+        name = store.get(f"accord/answer/{word}").decode()
+        store.set(f"accord/heard/{name}/{rank}", "1")
+        return name
+    while any(not store.check([f"accord/heard/{word}/{other}"]) for other in range(1, size)):
+        for other in range(1, size):
+            if store.check([f"accord/word/{other}"]):
+                store.set("accord/answer/" + store.get(f"accord/word/{other}").decode(), word)
+        if time.monotonic() > end:
+            raise TimeoutError(f"some did not come within {patience:g} seconds")
+        time.sleep(LOOK)
+    return word
 
 
 @contextmanager
@@ -28,6 +55,7 @@ def joined(patience: float = PATIENCE) -> Iterator[Ranks]:
     rank, size, address = _told()
     import torch
     import torch.distributed as dist
+    from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 
     gpus = torch.cuda.is_available()
@@ -37,7 +65,7 @@ def joined(patience: float = PATIENCE) -> Iterator[Ranks]:
         store, *_ = next(rendezvous("env://", rank, size, timeout=timedelta(seconds=patience)))
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if gpus else "gloo",
-            store=store,
+            store=PrefixStore(_meeting(store, rank, size, patience), store),
             rank=rank,
             world_size=size,
             timeout=timedelta(seconds=SILENCE),
