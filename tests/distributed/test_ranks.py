@@ -23,6 +23,7 @@ JOBS: list[dict[str, Any]] = [
     {"model": "neumf", "method": "r-ce", "item_bias": True},
     {"model": "mf", "method": "t-ce", "ramp_epochs": 1, "drop_rate": 0.2},
     {"model": "mf", "method": "wbpr", "cold_users": "model"},
+    {"model": "ease", "method": "normal"},
 ]
 FOUR = [JOBS[2] | {"updates": "rows"}]
 REFUSED = [{"model": "lightgcn", "method": "normal"}, {"model": "mf", "method": "ensemble"}]
@@ -85,5 +86,7 @@ def test_what_is_sent_is_counted(by_two: list[list[dict[str, Any]]]) -> None:
 def test_what_cannot_be_divided_is_one_sentence(by_two: list[list[dict[str, Any]]]) -> None:
     for rank in (0, 1):
         model, method = (found["error"] for found in by_two[rank][len(JOBS) :])
-        assert model.startswith("Model 'lightgcn' cannot be divided over 2 ranks: take mf, gmf, neumf")
+        assert model.startswith(
+            "Model 'lightgcn' cannot be divided over 2 ranks: take mf, gmf, neumf, ease, or train"
+        )
         assert method.startswith("Method 'ensemble' cannot be divided over 2 ranks")

@@ -16,8 +16,9 @@ from accord.cli.fit import DATA, MORE
 from accord.cli.given import given_data
 from accord.data.simulator import Simulation
 from accord.errors import DataError, SettingError
-from accord.ranks.group import ALONE, drawing_as, here
+from accord.ranks.group import ALONE, Ranks, drawing_as, here
 from accord.ranks.joining import joined
+from accord.training.ranks_checkpoint import refuse_other_ranks
 
 FAST = {"dims": 4, "batch_size": 128, "patience": 0, "model": "mf", "method": "normal"}
 TYPED = ["--set", "dims=4", "--set", "batch_size=128", "--set", "patience=0", "--model", "mf", "--method", "normal"]
@@ -105,3 +106,21 @@ def test_labelled_data_and_too_few_users_are_refused() -> None:
     few = {"user": ["u1", "u1", "u2", "u2"], "item": ["i1", "i2", "i1", "i3"]}
     with drawing_as(3), pytest.raises(DataError, match="2 users and 3 items cannot be divided over 3 ranks; start"):
         Recommender(model="mf", method="normal").fit(few)
+
+
+def test_a_checkpoint_of_another_number_of_ranks_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint.safetensors"
+    refuse_other_ranks(path, ALONE)  # there is none
+    parts = tmp_path / "checkpoint.safetensors.ranks"
+    parts.mkdir()
+    (parts / "1-of-2.b.safetensors").touch()
+    refuse_other_ranks(path, Ranks(0, 2))
+    for ranks in (ALONE, Ranks(0, 3)):
+        with pytest.raises(
+            DataError, match=r"by 2 process\(es\), and this is one by [13]; start as many as before"
+        ):
+            refuse_other_ranks(path, ranks)
+    (parts / "1-of-2.b.safetensors").unlink()
+    path.touch()
+    with pytest.raises(DataError, match=r"by 1 process\(es\), and this is one by 2;"):
+        refuse_other_ranks(path, Ranks(1, 2))

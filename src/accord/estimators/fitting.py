@@ -28,6 +28,7 @@ from accord.training import (
     checkpoint_of,
     drive,
     refuse_other_data,
+    refuse_other_ranks,
     resolve_device,
     training,
 )
@@ -189,6 +190,8 @@ class _Training:
         refuse_other_data(self.identity, here())
         if self.checkpoint is not None and here().many:
             self.checkpoint = RanksCheckpoint(self.checkpoint, here())
+        elif self.checkpoint is not None and not self.checkpoint.optional:
+            refuse_other_ranks(self.checkpoint.path, here())
 
     def _begin(self, fitted: Any) -> None:
         party, first, setup = self.party, self.prepared[0], self.setup

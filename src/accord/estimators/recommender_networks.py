@@ -17,6 +17,7 @@ from accord.estimators.settings import not_taken
 from accord.methods.assembly import HEAD, CouncilHead
 from accord.models import is_solved, recommender_factory
 from accord.models.recommenders import PairModel
+from accord.models.recommenders.popularity import appeal
 from accord.ranks.group import ALONE, Ranks, dividing
 from accord.training import seeded
 
@@ -51,6 +52,8 @@ def build(
     network.to(training.device)
     if hasattr(network, "bind"):
         network.bind(training.starts, training.items)
+        if ranks.many:  # what everybody clicked, not only the users of this rank
+            network.appeal = appeal(training.popularity)
     return network
 
 

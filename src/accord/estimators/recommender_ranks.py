@@ -21,8 +21,9 @@ from accord.estimators.recommender_data import as_served
 from accord.evaluation import RankingTask
 from accord.evaluation.ranking import METRICS, stacked_metrics
 from accord.models import MODELS, trait
+from accord.models.recommenders.solved import SolvedModel
 from accord.models.stack import as_stack
-from accord.ranks.group import Ranks
+from accord.ranks.group import ALONE, Ranks
 from accord.ranks.tables import whole_network
 
 if TYPE_CHECKING:
@@ -117,6 +118,10 @@ def gather(rec: Recommender, trained: Trained, judges: bool, ranks: Ranks) -> tu
     with ranks.sending("the end"):
         quality = _quality(rec, trained, ranks) if judges else None
         kept = {role: whole_network(one, users=True, everywhere=False) for role, one in trained.kept.items()}
+    for one in kept.values() if ranks.leads else ():
+        if isinstance(one, SolvedModel):
+            one.ranks = ALONE
+            one.bind(rec._training().starts, rec._training().items)
     run: Any = trained.run
     whole = {name: getattr(one, "whole", one) for name in ("valid", "eval_set") if (one := getattr(run, name))}
     rec.notes_["ranks"] = notes

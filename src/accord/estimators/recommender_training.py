@@ -22,7 +22,7 @@ from accord.estimators.recommender_networks import NO_WEIGHTS, build
 from accord.estimators.recommender_ranks import feed_for, part_of, refuse_undivided, task_of
 from accord.estimators.recommender_stacks import shared_by_stack
 from accord.estimators.scorers import gives_scores
-from accord.models import trait
+from accord.models import is_solved, trait
 from accord.models.stack import stack_kind
 from accord.ranks.group import here
 from accord.training import Run
@@ -69,8 +69,9 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
 def _require_memory(rec: Recommender, device: torch.device) -> int:
     """The bytes that the training takes, roughly; refused where there are not as many."""
     settings = rec.settings
-    users, items, size = len(rec.user_ids_), len(rec.item_ids_), here().size
-    need = settings.memory_need(-(-users // size), -(-items // size), len(rec.clicks_))
+    users, items = len(rec.user_ids_), len(rec.item_ids_)
+    parts = 1 if is_solved(settings.model) else here().size
+    need = settings.memory_need(-(-users // parts), -(-items // parts), len(rec.clicks_))
     usual = "use fewer dims, a smaller batch size, or a machine with more"
     what = f"Model '{settings.model}' of {len(rec.item_ids_):,} items"
     advice = trait(settings.model, "too_large", None)

@@ -7,7 +7,7 @@ from accord.training.fork_safety import computes_here
 from accord.training.loop import training
 from accord.training.phase_trainer import PhaseTrainer
 from accord.training.random import derive, seeded, stream
-from accord.training.ranks_checkpoint import RanksCheckpoint, refuse_other_data
+from accord.training.ranks_checkpoint import RanksCheckpoint, refuse_other_data, refuse_other_ranks
 from accord.training.run import Callback, EpochRecord, Progress, Run, TrainingOptions
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "drive",
     "has_whole_gpu",
     "refuse_other_data",
+    "refuse_other_ranks",
     "resolve_device",
     "seeded",
     "stream",

@@ -7,6 +7,7 @@ written those of the next one. What is resumed is the last step of which every r
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,16 @@ FOLDER = ".ranks"
 """What is added to the name of a checkpoint: the folder with the parts."""
 
 
+PART = re.compile(r"\d+-of-(\d+)\.[ab]\.safetensors")
+
+
 class RanksCheckpoint(Checkpoint):
     """One rank's part of a checkpoint."""
 
     def __init__(self, given: Checkpoint, ranks: Ranks) -> None:
         super().__init__(given.path, given.seconds, given.optional, follows=given)
-        self.identity, self.ranks = given.identity, ranks
-        folder = given.path.with_name(given.path.name + FOLDER)
+        self.identity, self.ranks, self._given = given.identity, ranks, given.path
+        folder = _folder_of(given.path)
         self._parts = [folder / f"{ranks.rank}-of-{ranks.size}.{slot}.safetensors" for slot in "ab"]
         self._slot = self._asked = 0
         self._due = self._stopping = False
@@ -66,6 +70,7 @@ class RanksCheckpoint(Checkpoint):
 
     def read(self) -> State | None:
         """The last step of which every rank has its part."""
+        self.ranks.agreed(lambda: refuse_other_ranks(self._given, self.ranks))
         with self.ranks.sending("checkpoints"):
             own = self.ranks.agreed(lambda: [self._step_of(path) for path in self._parts])
             each = [{tuple(step) for step in json.loads(one) if step} for one in self.ranks.texts(json.dumps(own))]
@@ -91,6 +96,21 @@ class RanksCheckpoint(Checkpoint):
             return [int(notes["phase"]), int(notes["epoch"]), int(notes["steps"])]
         except (SafetensorError, OSError, KeyError, ValueError, TypeError):
             return None
+
+
+def refuse_other_ranks(path: Path, ranks: Ranks) -> None:
+    """Refuse the checkpoint of a training by another number of processes, which draws other batches."""
+    found = PART.fullmatch(next((one.name for one in _folder_of(path).glob("*-of-*.safetensors")), ""))
+    there = int(found[1]) if found else 1 if path.is_file() else None
+    if there is not None and there != ranks.size:
+        raise DataError(
+            f"'{path.parent}' is the checkpoint of a training by {there} process(es), and this is one by "
+            f"{ranks.size}; start as many as before, or remove it to begin anew."
+        )
+
+
+def _folder_of(path: Path) -> Path:
+    return path.with_name(path.name + FOLDER)
 
 
 def refuse_other_data(identity: list[Any], ranks: Ranks) -> None:
