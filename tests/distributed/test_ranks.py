@@ -33,12 +33,17 @@ REFUSED = [{"model": "lightgcn", "method": "normal"}, {"model": "mf", "method": 
 def log(made: Simulation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("log") / "log.parquet"
     parquet.write_table(made.log(), path)
+    parquet.write_table(made.truth(), path.with_name("truth.parquet"))
     return path
+
+
+def asked(job: dict[str, Any], log: Path) -> dict[str, Any]:
+    return USUAL | job | {"eval_set": str(log.with_name("truth.parquet"))}
 
 
 def fitted(log: Path, jobs: list[dict[str, Any]], size: int) -> list[list[dict[str, Any]]]:
     """What every rank says of every job."""
-    words = [WORKER, log, json.dumps([USUAL | job for job in jobs])]
+    words = [WORKER, log, json.dumps([asked(job, log) for job in jobs])]
     said = ended(start(size, words))
     assert [code for code, _, _ in said] == [0] * size, said
     return [[json.loads(line) for line in out.splitlines()] for _, out, _ in said]
@@ -57,13 +62,14 @@ def assert_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
     for name, values in one["weights"].items():
         np.testing.assert_allclose(values, other["weights"][name], rtol=0, atol=1e-10, err_msg=name)
     np.testing.assert_allclose(one["quality"], other["quality"], atol=1e-6)
+    assert one["notes"]["lowest"] == pytest.approx(other["notes"]["lowest"])
     assert one["threshold"] == pytest.approx(other["threshold"], abs=1e-6)
 
 
 @pytest.mark.parametrize("k", range(len(JOBS)), ids=[f"{job['model']} {job['method']}" for job in JOBS])
 def test_two_ranks_learn_what_one_process_learns(k: int, by_two: list[list[dict[str, Any]]], log: Path) -> None:
     with drawing_as(2):
-        alone = learnt(str(log), USUAL | JOBS[k])
+        alone = learnt(str(log), asked(JOBS[k], log))
     assert_alike(by_two[0][k], alone)
     assert by_two[1][k] == {}  # the first rank keeps the run
 
@@ -72,7 +78,7 @@ def test_four_ranks_learn_what_one_process_learns(log: Path) -> None:
     found = fitted(log, FOUR, 4)
     for job, own in zip(FOUR, found[0], strict=True):
         with drawing_as(4):
-            assert_alike(own, learnt(str(log), USUAL | job))
+            assert_alike(own, learnt(str(log), asked(job, log)))
 
 
 def test_what_is_sent_is_counted(by_two: list[list[dict[str, Any]]]) -> None:

@@ -21,14 +21,18 @@ def learnt(log: str, settings: dict[str, Any]) -> dict[str, Any]:
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        rec = Recommender(**settings).fit(log, verbose=False)
+        eval_set = settings.pop("eval_set", None)
+        rec = Recommender(**settings).fit(log, eval_set=eval_set, verbose=False)
     except AccordError as error:
         return {"error": str(error)}
     finally:
         torch.set_default_dtype(before)
     if not hasattr(rec, "networks_"):
         return {}
-    history = [[one["phase"], one["loss"], *one["valid"].values()] for one in rec.history_]
+    history = [
+        [one["phase"], one["loss"], *one["valid"].values(), *one.get("eval_set", {}).values()]
+        for one in rec.history_
+    ]
     weights = {
         f"{role}.{name}": tensor.double().flatten().tolist()
         for role, network in rec.networks_.items()

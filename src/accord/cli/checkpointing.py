@@ -67,19 +67,25 @@ def checkpointed(
             raise cannot_write(out, error) from error
         checkpoint = Checkpoint(place.folder / STATE, seconds)
         try:
-            with resumed_by(f"; resume with: accord fit --resume {quoted(out)}"), stopping(checkpoint):
+            with resumed_by(f"; resume with: {_resume(out)}"), stopping(checkpoint):
                 yield checkpoint
         except InterruptedRunError as error:
-            raise InterruptedRunError(f"{error}; resume with: accord fit --resume {quoted(out)}") from error
+            raise InterruptedRunError(f"{error}; resume with: {_resume(out)}") from error
         except BaseException as error:
             if not place.came_far and not resume:
                 place.give_back()
                 if new is not None and not out.exists():
                     remove_empty(place.folder.parent, new)
             elif isinstance(error, Stopped) and place.begun:
-                raise InterruptedRunError(f"stopped; resume with: accord fit --resume {quoted(out)}") from error
+                raise InterruptedRunError(f"stopped; resume with: {_resume(out)}") from error
             raise
         place.remove()
+
+
+def _resume(out: Path) -> str:
+    """How a training is resumed."""
+    many = f"torchrun --nproc-per-node {here().size} -m " if here().many else ""
+    return f"{many}accord fit --resume {quoted(out)}"
 
 
 @contextmanager

@@ -72,6 +72,7 @@ def fit_together(
     told = list(callbacks or [None] * len(estimators))
     if not estimators or not len(estimators) == len(each) == len(told):
         raise DataError("Give as many sources (and callbacks) as estimators, and at least one.")
+    _refuse_ranks(estimators)
     device = resolve_device(estimators[0].settings.device)
     errors: dict[int, AccordError] = {}
     party = _Party(estimators, each, told, device, cache or Cache(), checkpoint, judge)
@@ -96,6 +97,15 @@ def fit_together(
             raise errors[k]
         failed(k, errors[k])
     return estimators
+
+
+def _refuse_ranks(estimators: Sequence[Estimator]) -> None:
+    """What several ranks cannot train together."""
+    if here().many and (len(estimators) > 1 or estimators[0].task != "clicks"):
+        raise SettingError(
+            f"{here().size} ranks train one recommender together, and neither several models at once nor "
+            "classifiers; fit these in processes of their own."
+        )
 
 
 class _Party:

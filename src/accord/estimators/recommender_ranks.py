@@ -20,6 +20,7 @@ from accord.estimators.log_split import over_pairs
 from accord.estimators.recommender_data import as_served
 from accord.evaluation import RankingTask
 from accord.evaluation.ranking import METRICS, stacked_metrics
+from accord.methods import METHODS, methods_of
 from accord.models import MODELS, trait
 from accord.models.recommenders.solved import SolvedModel
 from accord.models.stack import as_stack
@@ -29,14 +30,15 @@ from accord.ranks.tables import whole_network
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
 
-DIVIDED_METHODS = ("normal", "wbpr", "t-ce", "r-ce", "deca", "deca-p")
 DEPTH = 20
+"""Metrics are measured at so many items."""
 
 
 def refuse_undivided(rec: Recommender, ranks: Ranks) -> None:
     """Refuse what several ranks cannot train together."""
     settings, advice = rec.settings, "train it in one process, without torchrun"
     able = [name for name in MODELS if trait(name, "divides", False)]
+    methods = [name for name in methods_of(rec.task) if METHODS.find(name).divides]
     models = [settings.model if rec._factory is None else CUSTOM]
     if settings.method in ("deca", "deca-p"):
         models += [settings.noise_model, *([settings.auxiliary] if settings.method == "deca" else [])]
@@ -45,10 +47,10 @@ def refuse_undivided(rec: Recommender, ranks: Ranks) -> None:
             raise SettingError(
                 f"Model '{model}' cannot be divided over {ranks.shards} ranks: take {', '.join(able)}, or {advice}."
             )
-    if settings.method not in DIVIDED_METHODS or settings.method_class.fits_first(settings):
+    if settings.method not in methods or settings.method_class.fits_first(settings):
         what = f"Method '{settings.method}'" + (" with a prior of its own" if settings.method == "deca-p" else "")
         raise SettingError(
-            f"{what} cannot be divided over {ranks.shards} ranks: take {', '.join(DIVIDED_METHODS)}, or {advice}."
+            f"{what} cannot be divided over {ranks.shards} ranks: take {', '.join(methods)}, or {advice}."
         )
     if len(rec.user_ids_) < ranks.shards or len(rec.item_ids_) < ranks.shards:
         raise DataError(

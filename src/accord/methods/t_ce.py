@@ -24,6 +24,7 @@ class TruncatedCE(Method):
 
     name = "t-ce"
     tasks = ("clicks",)
+    divides = True
     settings = TruncatedSettings
     space = {"drop_rate": (0.05, 0.1, 0.2)}  # noqa: RUF012
     may_differ = frozenset({"drop_rate"})
