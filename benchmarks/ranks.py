@@ -48,15 +48,15 @@ def child(asked: argparse.Namespace) -> None:
     """One rank, or one process that draws as so many ranks would."""
     held: dict[str, Any] = {}
     sent = np.zeros((asked.shards, 2))
-    prepare, step = PhaseTrainer._prepare, Stepper.__call__
+    prepare, make = PhaseTrainer._prepare, Stepper.__call__
 
     def prepared(self: PhaseTrainer) -> None:
         prepare(self)
         networks = [p for one in self.learning.values() for p in one.parameters()]
         held["tables"] = sum(p.numel() * p.element_size() for p in networks) / 1e6
 
-    def counted(self: Stepper, batch: Any, number: int, epoch: int) -> None:
-        step(self, batch, number, epoch)
+    def counted(self: Stepper, batch: Any, step: int, epoch: int) -> None:
+        make(self, batch, step, epoch)
         if asked.shards > 1:
             sent[:, 0] += foretold(batch, asked.shards, asked.dims)
             sent[:, 1] += 1
@@ -66,7 +66,7 @@ def child(asked: argparse.Namespace) -> None:
         if asked.shards:
             stack.enter_context(drawing_as(asked.shards))
         settings = {"model": asked.model, "method": asked.method, "epochs": asked.epochs, "batch_size": asked.batch}
-        rec = Recommender(**settings, dims=asked.dims, seed=1, updates="rows", valid_users=2000)
+        rec = Recommender(**settings, dims=asked.dims, seed=1, updates="rows", valid_users=2000, item_bias=False)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         started = time.perf_counter()
         rec.fit(asked.log, verbose=False)
@@ -144,9 +144,8 @@ def main() -> None:
                 tables, peaks = ("/".join(f"{one[name]:.1f}" for one in found) for name in ("tables", "peak"))
                 print(
                     f"{clicks} {ranks} {loss:.6f} {ndcg:.6f} {apart:.1e} {1e6 * first['train']:.2f} "
-                    f"{tables} {peaks} "
-                    f"{notes['bytes_per_step']:.0f} {alone['foretold']:.0f} {1e3 * notes['seconds_waited_per_step']:.2f} "
-                    f"{notes['bytes_per_validation']:.0f}",
+                    f"{tables} {peaks} {notes['bytes_per_step']:.0f} {alone['foretold']:.0f} "
+                    f"{1e3 * notes['seconds_waited_per_step']:.2f} {notes['bytes_per_validation']:.0f}",
                     flush=True,
                 )
 

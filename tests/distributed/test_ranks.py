@@ -41,9 +41,9 @@ def asked(job: dict[str, Any], log: Path) -> dict[str, Any]:
     return USUAL | job | {"eval_set": str(log.with_name("truth.parquet"))}
 
 
-def fitted(log: Path, jobs: list[dict[str, Any]], size: int) -> list[list[dict[str, Any]]]:
+def fitted(log: Path, jobs: list[dict[str, Any]], size: int, *more: str) -> list[list[dict[str, Any]]]:
     """What every rank says of every job."""
-    words = [WORKER, log, json.dumps([asked(job, log) for job in jobs])]
+    words = [WORKER, log, json.dumps([asked(job, log) for job in jobs]), *more]
     said = ended(start(size, words))
     assert [code for code, _, _ in said] == [0] * size, said
     return [[json.loads(line) for line in out.splitlines()] for _, out, _ in said]
@@ -75,7 +75,7 @@ def test_two_ranks_learn_what_one_process_learns(k: int, by_two: list[list[dict[
 
 
 def test_four_ranks_learn_what_one_process_learns(log: Path) -> None:
-    found = fitted(log, FOUR, 4)
+    found = fitted(log, FOUR, 4, "met")
     for job, own in zip(FOUR, found[0], strict=True):
         with drawing_as(4):
             assert_alike(own, learnt(str(log), asked(job, log)))

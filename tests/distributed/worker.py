@@ -42,11 +42,16 @@ def learnt(log: str, settings: dict[str, Any]) -> dict[str, Any]:
     return {"history": history, "weights": weights, "quality": quality, "threshold": threshold, "notes": rec.notes_}
 
 
-def main(log: str, jobs: list[dict[str, Any]]) -> None:
+def main(log: str, jobs: list[dict[str, Any]], met: bool = False) -> None:
+    """``met``: the processes have met before, as Ray Train lets them."""
+    if met:
+        torch.distributed.init_process_group("gloo")
     with joined():
         for job in jobs:
             print(json.dumps(learnt(log, job)), flush=True)
+    if met:
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]))
+    main(sys.argv[1], json.loads(sys.argv[2]), met="met" in sys.argv[3:])

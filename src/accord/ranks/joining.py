@@ -58,6 +58,10 @@ def joined(patience: float = PATIENCE) -> Iterator[Ranks]:
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 
+    if dist.is_initialized():  # by whoever started the process, such as Ray Train
+        with as_group(Group(dist.get_rank(), dist.get_world_size())) as group:
+            yield group
+        return
     gpus = torch.cuda.is_available()
     if gpus:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", rank)) % torch.cuda.device_count())
