@@ -16,6 +16,7 @@ ORDER = [
     ("errors", "files", "locks", "memory", "plain", "registry"),
     ("extras",),
     ("kernels",),
+    ("ranks",),
     ("objectives",),
     ("models", "data"),
     ("batches", "optim", "decisions"),
@@ -36,12 +37,13 @@ LEVEL = {package: level for level, packages in enumerate(ORDER) for package in p
 MAY = {
     "errors": set(),
     "kernels": set(),
+    "ranks": {"errors", "kernels"},
     "objectives": set(),
-    "models": {"errors", "registry", "kernels"},
+    "models": {"errors", "registry", "kernels", "ranks"},
     "data": {"errors", "files", "locks", "memory", "plain", "extras"},
     "decisions": {"errors", "files", "locks", "plain"},
     "batches": {"data", "models"},
-    "optim": {"kernels"},
+    "optim": {"kernels", "ranks"},
     "methods": {"errors", "registry", "objectives", "models", "optim"},
     "evaluation": {"errors", "kernels", "data"},
 }

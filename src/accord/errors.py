@@ -61,6 +61,10 @@ class InterruptedRunError(AccordError):
     """The person asked to stop; what was done so far is in the checkpoint."""
 
 
+class LostRankError(AccordError):
+    """Another process of the same training has ended, or cannot be reached."""
+
+
 class Stopped(BaseException):
     """A command is asked to end. It is no `Exception`, so that no code takes it for a run that failed."""
 

@@ -9,7 +9,7 @@ randomness of its own. Batches of several runs are padded to one width: padding 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -48,6 +48,10 @@ class ClickBatch:
     chunk: Chunk[ClickBatch] | None = None
     index: int = 0
     """Which batch of its chunk this is."""
+    of_all: int | None = None
+    """Where this is one rank's part of a batch: the clicks of the whole batch."""
+    from_all: Callable[[Tensor], Tensor] | None = None
+    """Numbers of its clicks, (R, B), beside those of the other ranks' parts."""
 
     def __len__(self) -> int:
         return self.users.shape[-1]
@@ -55,7 +59,11 @@ class ClickBatch:
     @property
     def count(self) -> int | Tensor:
         """How many clicks there are; of padded batches, of each run, (R, 1)."""
-        return len(self) if self.inside is None else self._counts
+        return self._length if self.inside is None else self._counts
+
+    @property
+    def _length(self) -> int:
+        return len(self) if self.of_all is None else self.of_all
 
     @cached_property
     def _counts(self) -> Tensor:
@@ -68,11 +76,11 @@ class ClickBatch:
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,): mean over its clicks, each times its weight, plus mean over its non-clicks,
-        which are as many."""
+        which are as many. Of a part of a batch, its share of the loss: the shares add up to it."""
         if self.weights is not None:
             losses = torch.stack([losses[0] * self.weights.to(losses.dtype), losses[1]])
         if self.inside is None:
-            return losses.sum((0, 2)) / len(self)
+            return losses.sum((0, 2)) / self._length
         return torch.where(self.inside, losses, 0.0).sum((0, 2)) / self._counts.squeeze(1)
 
     def logits(self, network: nn.Module) -> Tensor:

@@ -12,12 +12,13 @@ from accord.errors import DataError
 from accord.estimators.run_folder import read_json, write_json
 from accord.files import clear_dead, whole_folder
 from accord.locks import locked, owner_of
+from accord.training.ranks_checkpoint import FOLDER
 
 SUFFIX, ARGUMENTS, STATE, LOCK = ".checkpoint", "fit.json", "checkpoint.safetensors", "lock"
 EARLIER = "earlier"
 """What a run that is overwritten had left, until the new one has a checkpoint of its own."""
-MEMBERS = f"{STATE}.members"
-RUN = (STATE, MEMBERS, ARGUMENTS)
+MEMBERS, RANKS = f"{STATE}.members", f"{STATE}{FOLDER}"
+RUN = (STATE, MEMBERS, RANKS, ARGUMENTS)
 """What belongs to a run; the file that says that there is one comes last."""
 WAIT = 0.5
 """Seconds to wait for a process that only looks."""
@@ -61,9 +62,9 @@ class CheckpointFolder:
 
     @property
     def came_far(self) -> bool:
-        """Whether there is a checkpoint, or members of a council that are ready."""
-        members = self.folder / MEMBERS
-        return (self.folder / STATE).is_file() or (members.is_dir() and any(members.iterdir()))
+        """Whether there is a checkpoint, of one process or of several, or members of a council that are ready."""
+        folders = [self.folder / MEMBERS, self.folder / RANKS]
+        return (self.folder / STATE).is_file() or any(one.is_dir() and any(one.iterdir()) for one in folders)
 
     def take(self, locks: ExitStack, arguments: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
         """Lock the folder, made anew where it is not there, for as long as ``locks`` are open."""
@@ -160,9 +161,9 @@ class CheckpointFolder:
     def _restore(self) -> None:
         """An earlier run comes back, unless the one that took its place has a checkpoint."""
         earlier = self.folder / EARLIER
-        if not (earlier / ARGUMENTS).is_file() and not (earlier / STATE).is_file():
+        if not any((earlier / name).exists() for name in (ARGUMENTS, STATE, RANKS)):
             return
-        if not (self.folder / STATE).is_file():
+        if not (self.folder / STATE).is_file() and not (self.folder / RANKS).is_dir():
             for name in RUN:
                 _move(earlier / name, self.folder / name)
         self._discard(earlier)

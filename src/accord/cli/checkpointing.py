@@ -14,6 +14,7 @@ from accord.cli.paths import cannot_write, quoted, remove_empty, topmost_new
 from accord.cli.process import signal_handlers
 from accord.cli.stopping_in_time import answered, resumed_by
 from accord.errors import InterruptedRunError, Stopped
+from accord.ranks.group import here
 from accord.training import Checkpoint
 from accord.training.checkpoints import SECONDS
 
@@ -39,6 +40,11 @@ class Checkpointing:
         if self.arguments is None:  # a run of seconds, as in the demo
             yield None
             return
+        if not here().leads:  # the first rank has made the folder, or makes it
+            checkpoint = Checkpoint(CheckpointFolder(out).folder / STATE, self.seconds)
+            with stopping(checkpoint):
+                yield checkpoint
+            return
         options = {"resume": self.resume, "overwrite": overwrite, "seconds": self.seconds}
         with checkpointed(out, self.arguments, **options) as checkpoint:
             yield checkpoint
@@ -61,19 +67,25 @@ def checkpointed(
             raise cannot_write(out, error) from error
         checkpoint = Checkpoint(place.folder / STATE, seconds)
         try:
-            with resumed_by(f"; resume with: accord fit --resume {quoted(out)}"), stopping(checkpoint):
+            with resumed_by(f"; resume with: {_resume(out)}"), stopping(checkpoint):
                 yield checkpoint
         except InterruptedRunError as error:
-            raise InterruptedRunError(f"{error}; resume with: accord fit --resume {quoted(out)}") from error
+            raise InterruptedRunError(f"{error}; resume with: {_resume(out)}") from error
         except BaseException as error:
             if not place.came_far and not resume:
                 place.give_back()
                 if new is not None and not out.exists():
                     remove_empty(place.folder.parent, new)
             elif isinstance(error, Stopped) and place.begun:
-                raise InterruptedRunError(f"stopped; resume with: accord fit --resume {quoted(out)}") from error
+                raise InterruptedRunError(f"stopped; resume with: {_resume(out)}") from error
             raise
         place.remove()
+
+
+def _resume(out: Path) -> str:
+    """How a training is resumed."""
+    many = f"torchrun --nproc-per-node {here().size} -m " if here().many else ""
+    return f"{many}accord fit --resume {quoted(out)}"
 
 
 @contextmanager

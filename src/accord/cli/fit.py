@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
@@ -11,7 +12,7 @@ from pydantic import AfterValidator, FiniteFloat
 from typing_extensions import TypedDict
 
 from accord.cli import ui
-from accord.cli.checkpoint_folder import arguments_of
+from accord.cli.checkpoint_folder import CheckpointFolder, arguments_of
 from accord.cli.checkpointing import Checkpointing
 from accord.cli.given import Given, given_data
 from accord.cli.paths import quoted
@@ -19,6 +20,8 @@ from accord.cli.process import system_memory
 from accord.cli.words import settings_of
 from accord.data.databases import is_address
 from accord.errors import DataError
+from accord.ranks.joining import joined
+from accord.ranks.started import is_restarted, speaks
 
 PATHS = ("data", "out", "valid", "labels", "clean", "warm_start")
 """Arguments that name a file or a folder."""
@@ -78,7 +81,14 @@ def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
     for name in ("trusted", "decisions"):
         if words[name] is not None and os.path.exists(words[name]):
             words[name] = os.path.abspath(words[name])
+    if is_restarted() and _was_begun(typed["out"], words):
+        return _fit({**typed, "overwrite": True}, Checkpointing(words, resume=True, seconds=seconds))
     return _fit(typed, Checkpointing(words, seconds=seconds))
+
+
+def _was_begun(out: Path, words: dict[str, Any]) -> bool:
+    """Whether torchrun, which has started this command again, had begun the same training here."""
+    return speaks() and CheckpointFolder(out).begun and arguments_of(out) == words
 
 
 def resume(out: Path, seconds: float) -> dict[str, Any]:
@@ -155,28 +165,41 @@ def run_fit(
     from accord.tasks.deciding import decisions_at
     from accord.tasks.runs import run_of
 
-    estimator = given.check(values)  # before the path is looked at or a row is read
-    check_free(out, estimator.kind, overwrite=overwrite)
     checkpointing = checkpointing or Checkpointing()
-    checkpointing.refuse_taken(out, overwrite)
-    with system_memory():
-        told = None if decisions is None else decisions_at(decisions)
-        job = given.fit_job(values, clean)
-        if told is not None:
-            job.source = {**job.source, "decisions": told}
-        job.source = job.source if earlier is None else {**job.source, "warm_start": earlier}
-        for line in job.beforehand:
-            ui.say(line)
+    with joined() as ranks, ui.silent(not ranks.leads), system_memory(), ExitStack() as stack:
+
+        def prepared() -> tuple[Any, Any]:
+            """A training that can begin, and its checkpoint; before a row is read, the path is looked at."""
+            estimator = given.check(values)
+            if ranks.many:
+                given.refuse_ranks(ranks.size)
+            if ranks.leads:
+                check_free(out, estimator.kind, overwrite=overwrite)
+                checkpointing.refuse_taken(out, overwrite)
+            told = None if decisions is None else decisions_at(decisions)
+            job = given.fit_job(values, clean)
+            more = {"decisions": told, "warm_start": earlier}
+            job.source = {**job.source, **{name: one for name, one in more.items() if one is not None}}
+            for line in job.beforehand:
+                ui.say(line)
+            return job, stack.enter_context(checkpointing.on(out, overwrite))
+
+        job, checkpoint = ranks.agreed(prepared)
 
         def also(draft: Path) -> None:
             run_of(job.estimator).write_report(draft / REPORT)
             job.also(draft)
 
-        with checkpointing.on(out, overwrite) as checkpoint:
-            with ui.bar() as progress:
-                job.fit(ui.Trainings(progress).callback(first=job.first), checkpoint)
-            with ui.busy("saving the run and its report"):
-                job.estimator.save(out, overwrite=overwrite, also=also)
+        def saved() -> None:
+            if ranks.leads:
+                with ui.busy("saving the run and its report"):
+                    job.estimator.save(out, overwrite=overwrite, also=also)
+
+        with ui.bar() as progress:
+            job.fit(ui.Trainings(progress).callback(first=job.first), checkpoint)
+        ranks.agreed(saved)
+        if not ranks.leads:
+            return {}
     *lines, issues = run_of(job.estimator).description()
     for line in (*lines, f"{issues}: accord audit {quoted(out)}", f"Report: {out / REPORT}", *job.remarks):
         ui.say(line)

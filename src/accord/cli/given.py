@@ -60,6 +60,10 @@ class Given(ABC):
         """The estimator that will be fitted, its settings checked before any file is read."""
 
     @abstractmethod
+    def refuse_ranks(self, count: int) -> None:
+        """Data that several ranks cannot learn from together."""
+
+    @abstractmethod
     def fit_job(self, values: dict[str, Any], clean: Path | None) -> FitJob: ...
 
     @abstractmethod
@@ -125,6 +129,9 @@ class GivenClicks(Given):
 
         Recommender.check_settings(values)
         return Recommender
+
+    def refuse_ranks(self, count: int) -> None:
+        """Which models can be divided is known where the training is prepared."""
 
     def fit_job(self, values: dict[str, Any], clean: Path | None) -> FitJob:
         from accord.tasks.fit_jobs import click_job
@@ -195,6 +202,11 @@ class GivenLabels(Given):
         Classifier.check_settings(values)
         check_kind(self.noise_kind)
         return Classifier
+
+    def refuse_ranks(self, count: int) -> None:
+        raise SettingError(
+            f"Labelled data cannot be divided over {count} ranks, as click logs can; start accord without torchrun."
+        )
 
     def fit_job(self, values: dict[str, Any], clean: Path | None) -> FitJob:
         from accord.tasks.fit_jobs import label_job

@@ -22,6 +22,7 @@ from accord.errors import (
     Stopped,
     first_line,
 )
+from accord.ranks.started import speaks
 
 app = App(
     name="accord",
@@ -177,8 +178,8 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _tell(words: str) -> None:
-    """Even where a progress bar was stopped so hard that it still holds the stream."""
-    if sys.stderr is None:  # closed by whoever started the command
+    """Of several ranks, one speaks; even where a progress bar was stopped so hard that it holds the stream."""
+    if sys.stderr is None or not speaks():  # closed by whoever started the command
         return
     print(words, file=getattr(sys.stderr, "rich_proxied_file", sys.stderr), flush=True)
 

@@ -34,6 +34,17 @@ def muted(mute: bool) -> Iterator[None]:
         out.quiet = before
 
 
+@contextmanager
+def silent(quiet: bool) -> Iterator[None]:
+    """Nothing for people at all: of several ranks, one speaks."""
+    before = out.quiet, err.quiet
+    out.quiet, err.quiet = quiet or before[0], quiet or before[1]
+    try:
+        yield
+    finally:
+        out.quiet, err.quiet = before
+
+
 def is_muted() -> bool:
     return out.quiet
 

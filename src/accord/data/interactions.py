@@ -183,11 +183,26 @@ class Interactions:
         )
         return (torch.searchsorted(before, point + skipped, right=True) - 1).clamp_(0, self.n_items - 1)
 
+    def of_users(self, first: int, step: int) -> Interactions:
+        """The pairs of every so manieth user from one on, whose numbers are counted anew; popularity stays."""
+        kept = self.users % step == first
+        starts = self.degrees[first::step].cumsum(0)
+        part = Interactions(
+            torch.div(self.users[kept], step, rounding_mode="floor"),
+            self.items[kept],
+            torch.cat([starts.new_zeros(1), starts]),
+            len(starts),
+            self.n_items,
+            None if self.weights is None else self.weights[kept],
+        )
+        vars(part)["popularity"] = self.popularity
+        return part
+
     def draw_pairs(
-        self, at_once: int, generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
+        self, at_once: int | list[int], generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
     ) -> Iterator[tuple[Tensor, ...]]:
-        """A pass of R runs, each with a stream of its own, so many clicks at a time: users (R, m), and for each a
-        clicked item, an unclicked one, and, where there are weights, that of the click."""
+        """A pass of R runs, each with a stream of its own, so many clicks at a time, or of such sizes: users
+        (R, m), and for each a clicked item, an unclicked one, and, where there are weights, that of the click."""
         orders = torch.stack([self._order(generator) for generator in generators])
         for rows in orders.split(at_once, 1):
             flat = rows.flatten()

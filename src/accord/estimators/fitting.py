@@ -19,7 +19,19 @@ from accord.estimators.settings import of_models, own_settings
 from accord.methods import PerRun, Phase
 from accord.models import MODELS
 from accord.models.stack import Stack, stack, stack_kind
-from accord.training import Callback, CheckpointPath, checkpoint_of, drive, resolve_device, training
+from accord.ranks.group import here
+from accord.training import (
+    Callback,
+    Checkpoint,
+    CheckpointPath,
+    RanksCheckpoint,
+    checkpoint_of,
+    drive,
+    refuse_other_data,
+    refuse_other_ranks,
+    resolve_device,
+    training,
+)
 
 SIDE_BY_SIDE = 8
 """Trainings that share a GPU, each on a stream of its own."""
@@ -60,6 +72,7 @@ def fit_together(
     told = list(callbacks or [None] * len(estimators))
     if not estimators or not len(estimators) == len(each) == len(told):
         raise DataError("Give as many sources (and callbacks) as estimators, and at least one.")
+    _refuse_ranks(estimators)
     device = resolve_device(estimators[0].settings.device)
     errors: dict[int, AccordError] = {}
     party = _Party(estimators, each, told, device, cache or Cache(), checkpoint, judge)
@@ -84,6 +97,15 @@ def fit_together(
             raise errors[k]
         failed(k, errors[k])
     return estimators
+
+
+def _refuse_ranks(estimators: Sequence[Estimator]) -> None:
+    """What several ranks cannot train together."""
+    if here().many and (len(estimators) > 1 or estimators[0].task != "clicks"):
+        raise SettingError(
+            f"{here().size} ranks train one recommender together, and neither several models at once nor "
+            "classifiers; fit these in processes of their own."
+        )
 
 
 class _Party:
@@ -167,11 +189,21 @@ class _Training:
         self.values = self._values()
         self.setup = self.estimators[0]._join(self.prepared)
         self.first: Any = None
+        self.identity: list[Any] = []
+        self.checkpoint: Checkpoint | None = None
 
     def begin(self, fitted: Any) -> None:
         """Build the networks; ``fitted`` is what was fitted first, if anything, or why it could not be."""
         if isinstance(fitted, AccordError):
             raise fitted
+        here().agreed(lambda: self._begin(fitted))
+        refuse_other_data(self.identity, here())
+        if self.checkpoint is not None and here().many:
+            self.checkpoint = RanksCheckpoint(self.checkpoint, here())
+        elif self.checkpoint is not None and not self.checkpoint.optional:
+            refuse_other_ranks(self.checkpoint.path, here())
+
+    def _begin(self, fitted: Any) -> None:
         party, first, setup = self.party, self.prepared[0], self.setup
         self.first = fitted
         if fitted is not None:
@@ -182,13 +214,15 @@ class _Training:
         identity = [party.device.type, *(json.dumps(one.settings_to_save()) for one in self.estimators)]
         identity += list(once(pair for one in self.prepared for pair in one.identity))
         identity += [] if self.first is None else self.first.identity()
+        self.identity = identity
         self.checkpoint = checkpoint_of(party.checkpoint, *identity)
         if self.checkpoint is not None and not self.checkpoint.optional:
             require_disk(first.bytes_needed, self.checkpoint.path, "A checkpoint of this training")
         self.removes = isinstance(party.checkpoint, str | Path)
 
     def _prepare(self, k: int) -> Prepared:
-        prepared = self.party.estimators[k]._prepare(self.party.sources[k], self.party.device, self.party.cache)
+        party, one = self.party, self.party.estimators[k]
+        prepared = here().agreed(lambda: one._prepare(party.sources[k], party.device, party.cache))
         prepared.run.callback = self.party.callbacks[k]
         return prepared
 

@@ -93,13 +93,13 @@ def validation_task(rec: Recommender, training: Interactions) -> RankingTask | N
     users, items, settings = rec.clicks_.users[held], rec.clicks_.items[held], rec.settings
     masked = [training, *seen]
     task = RankingTask.from_pairs(users, items, masked, max_users=settings.valid_users, seed=settings.seed)
-    task = _as_served(rec, task, training)
+    task = as_served(rec, task, training)
     if not len(task.users):
         raise DataError("No user of the validation clicks has a training click, so that they decide nothing.")
     return task
 
 
-def _as_served(rec: Recommender, task: RankingTask, training: Interactions) -> RankingTask:
+def as_served(rec: Recommender, task: RankingTask, training: Interactions) -> RankingTask:
     """Users without a training click are ranked as in use: by popularity, unless the model is to rank them."""
     if rec.settings.cold_users == "model":
         return task
@@ -116,4 +116,4 @@ def eval_task(rec: Recommender, eval_set: Any, training: Interactions) -> Rankin
     if not len(users):
         raise DataError("No pair of the eval_set has a known user and item; are these the same ids as in the log?")
     task = RankingTask.from_pairs(users, items, seen, max_users=rec.settings.valid_users)
-    return _as_served(rec, task, training)
+    return as_served(rec, task, training)

@@ -22,7 +22,9 @@ from accord.estimators.issues import worst_first
 from accord.estimators.log_split import TRAIN, by_popularity, over_pairs
 from accord.estimators.originals import with_columns
 from accord.estimators.recommender_data import names_of
+from accord.estimators.recommender_ranks import gather
 from accord.evaluation import mean_metrics
+from accord.ranks.group import here
 from accord.training import Run, stream
 
 if TYPE_CHECKING:
@@ -33,12 +35,17 @@ NON_CLICKS = 100_000
 
 
 def finish(rec: Recommender, trained: Trained, judges: bool) -> None:
-    """Keep what was learned and judge every given click."""
+    """Keep what was learned and judge every given click; of several ranks, the first one keeps it."""
+    ranks, quality = here(), None
+    if ranks.many:
+        trained, quality = gather(rec, trained, judges, ranks)
+        if not ranks.leads:
+            return
     rec._keep(trained)
     if trained.council is not None:
         _hear(rec, trained.council)
     elif judges:
-        judge_clicks(rec)
+        judge_clicks(rec, quality)
     if judges and trained.run is not None:
         _measure_lowest(rec, trained.run)
     if judges and rec._decided is not None:
@@ -78,10 +85,12 @@ def _hear(rec: Recommender, council: Any) -> None:
 
 
 @torch.no_grad()
-def judge_clicks(rec: Recommender) -> None:
-    """The quality of every click, and the threshold below which one is an issue."""
-    quality = quality_by(rec, rec.networks_)
-    rec.quality_ = over_pairs(quality, rec.clicks_.users, rec.clicks_.items)
+def judge_clicks(rec: Recommender, known: np.ndarray | None = None) -> None:
+    """The quality of every click, unless it is known, and the threshold below which one is an issue."""
+    clicks = rec.clicks_
+    if known is None:
+        known = over_pairs(quality_by(rec, rec.networks_), clicks.users, clicks.items)
+    rec.quality_ = known
     own = rec.quality_[rec.part_ == TRAIN]
     if not np.isfinite(own).all():
         raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")

@@ -17,6 +17,8 @@ from accord.estimators.settings import not_taken
 from accord.methods.assembly import HEAD, CouncilHead
 from accord.models import is_solved, recommender_factory
 from accord.models.recommenders import PairModel
+from accord.models.recommenders.popularity import appeal
+from accord.ranks.group import ALONE, Ranks, dividing
 from accord.training import seeded
 
 if TYPE_CHECKING:
@@ -25,8 +27,11 @@ if TYPE_CHECKING:
 NO_WEIGHTS = "Weights of clicks are for methods that learn from losses one by one, not"
 
 
-def build(rec: Recommender, role: str, architecture: Any, training: Interactions) -> nn.Module:
-    """The network of a role, seeded for that role alone, on the device of the training clicks."""
+def build(
+    rec: Recommender, role: str, architecture: Any, training: Interactions, ranks: Ranks = ALONE
+) -> nn.Module:
+    """The network of a role, seeded for that role alone, on the device of the training clicks; divided over the
+    ranks that train it."""
     chosen: Any = object_of(architecture, rec._objects) if architecture else rec._chosen
     if chosen == HEAD:
         return CouncilHead().to(training.device)
@@ -39,7 +44,7 @@ def build(rec: Recommender, role: str, architecture: Any, training: Interactions
     factory = recommender_factory(
         chosen, settings, dims=settings.dims, item_bias=settings.item_bias, init_std=settings.init_std
     )
-    with seeded(settings.seed, "network", role):
+    with seeded(settings.seed, "network", role), dividing(ranks):
         network = _made(rec, factory)
     _refuse_other_than_pairs(network)
     if architecture is None:
@@ -47,6 +52,8 @@ def build(rec: Recommender, role: str, architecture: Any, training: Interactions
     network.to(training.device)
     if hasattr(network, "bind"):
         network.bind(training.starts, training.items)
+        if ranks.many:  # what everybody clicked, not only the users of this rank
+            network.appeal = appeal(training.popularity)
     return network
 
 

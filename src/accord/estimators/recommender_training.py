@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from accord.batches.clicks import ClickFeed
 from accord.data.tables_out import kind_of_table
 from accord.errors import DataWarning, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared, class_of, place_of
@@ -20,11 +19,13 @@ from accord.estimators.log_split import TRAIN, SplitLog
 from accord.estimators.originals import Source
 from accord.estimators.recommender_data import eval_task, interactions_of, split_of, validation_task
 from accord.estimators.recommender_networks import NO_WEIGHTS, build
+from accord.estimators.recommender_ranks import feed_for, part_of, refuse_undivided, task_of
 from accord.estimators.recommender_stacks import shared_by_stack
 from accord.estimators.scorers import gives_scores
 from accord.estimators.serving.warm_start import WarmStart
-from accord.models import trait
+from accord.models import is_solved, trait
 from accord.models.stack import stack_kind
+from accord.ranks.group import here
 from accord.training import Run
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     rec._came_as = kind_of_table(source.get("log"))
     if rec._open and gives_scores(rec._factory, split.user_ids, split.item_ids):
         rec._open, rec._settings = False, rec._settings.model_copy(update={"method": "normal"})
-    settings = rec.settings
+    settings, ranks = rec.settings, here()
+    if ranks.shards > 1:
+        refuse_undivided(rec, ranks)
     _refuse_weights(rec, split)
     if isinstance(rec._factory, nn.Module):
         rec.notes_["weights"] = told_of(rec._factory, settings.pretrained)
@@ -51,16 +54,19 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     watched = source.get("eval_set")
     key = ("eval_set", rows, settings.valid_users, settings.cold_users)
     eval_set = cache.get(key, [split.clicks, watched], lambda: eval_task(rec, watched, made))
-    capture = stack_kind(class_of(settings.model, rec.task)) is not None
+    capture = stack_kind(class_of(settings.model, rec.task)) is not None and ranks.shards == 1
+    options, own = settings.training_options(len(rec.user_ids_), capture), part_of(made, ranks)
+    valid, eval_set = (task_of(rec, one, own, ranks) for one in (valid, eval_set))
     warm = WarmStart.of(rec, source, cache)
+    if warm is not None and ranks.shards > 1:
+        raise SettingError("Several ranks cannot go on from an earlier run; fit anew, or in one process.")
 
     def built(role: str, architecture: Any = None) -> nn.Module:
-        network = build(rec, role, architecture, made)
+        network = build(rec, role, architecture, own, ranks)
         return network if warm is None else warm.begin(network, role)
 
-    options = settings.training_options(len(rec.user_ids_), capture)
     return Prepared(
-        Run(options, made, ClickFeed, valid, eval_set),
+        Run(options, own, feed_for(made, ranks), valid, eval_set, ranks=ranks),
         built,
         settings.model if rec._factory is None else CUSTOM,
         [*_identity(rec, split, source), *([] if warm is None else warm.identity())],
@@ -72,7 +78,9 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
 def _require_memory(rec: Recommender, device: torch.device) -> int:
     """The bytes that the training takes, roughly; refused where there are not as many."""
     settings = rec.settings
-    need = settings.memory_need(len(rec.user_ids_), len(rec.item_ids_), len(rec.clicks_))
+    users, items = len(rec.user_ids_), len(rec.item_ids_)
+    parts = 1 if is_solved(settings.model) else here().size
+    need = settings.memory_need(-(-users // parts), -(-items // parts), len(rec.clicks_))
     usual = "use fewer dims, a smaller batch size, or a machine with more"
     what = f"Model '{settings.model}' of {len(rec.item_ids_):,} items"
     advice = trait(settings.model, "too_large", None)
@@ -86,6 +94,7 @@ def _identity(rec: Recommender, split: SplitLog, source: Mapping[str, Any]) -> l
         *((split.clicks, split.clicks.keys), (split.part, split.part)),
         *([] if split.clicks.weights is None else [(split.clicks, split.clicks.weights)]),
         *((split.user_ids, len(split.user_ids)), *place_of(source)),
+        *([] if here().shards == 1 else [(here(), f"{here().shards} shards")]),
         *weights_of([rec._factory, *rec._objects.values()], rec.settings.pretrained),
     ]
 

@@ -68,6 +68,14 @@ class RankingTask:
         """Whether both are the same task."""
         return self is other
 
+    def of_users(self, first: int, step: int) -> RankingTask:
+        """The task of every so manieth user from one on, whose numbers are counted anew; those that were settled
+        are users like others."""
+        everyone = self.users if self.settled is None else torch.cat([self.users, self.settled.users]).sort()[0]
+        own = everyone[everyone % step == first] // step
+        seen = tuple(one.of_users(first, step) for one in self.seen)
+        return RankingTask(own, self.relevant.of_users(first, step), seen)
+
     def measure(self, target: Any, which: Sequence[int], tasks: Sequence[RankingTask]) -> dict[str, Tensor]:
         """Metrics at 20 of these members of a stack, each on a task of its own; those that share one, together."""
         found: dict[str, Tensor] = {}
@@ -95,7 +103,11 @@ class Settled:
         self._sums: dict[tuple[int, ...], dict[str, Tensor]] = {}
 
     def __len__(self) -> int:
-        return len(self._task.users)
+        return len(self.users)
+
+    @property
+    def users(self) -> Tensor:
+        return self._task.users
 
     def sums(self, ks: Sequence[int]) -> dict[str, Tensor]:
         """Each metric at each k, added up over these users; found once."""

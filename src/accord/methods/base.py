@@ -211,6 +211,8 @@ class Method:
     """Whether noisy validation measures what is served, not single networks of it; tables say where it does not."""
     takes_weights: ClassVar[bool] = False
     """Whether clicks or examples may have weights: its loss of a run is `batch.mean` of what each of them costs."""
+    divides: ClassVar[bool] = False
+    """Whether several ranks may share its batches: the loss of a batch is the sum of what its parts cost."""
     uses_clean_labels: ClassVar[bool] = False
     """Whether it receives some clean labels; tables mark its rows."""
     needs_model: ClassVar[bool] = True

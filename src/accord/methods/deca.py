@@ -30,6 +30,7 @@ class DeCA(Method):
     may_differ = frozenset({"c0", "c1", "c2", "alpha"})
     network_count = 4
     takes_weights = True
+    divides = True
 
     def phases(self, build: Build) -> list[Phase]:
         terms = terms_of(self)

@@ -39,6 +39,7 @@ class DeCAp(Method):
     may_differ = frozenset({"c0", "c1", "c2", "alpha"})
     network_count = 4
     takes_weights = True
+    divides = True
     begins_as = "normal"
 
     @classmethod

@@ -11,6 +11,7 @@ class Normal(Method):
     name = "normal"
     takes_solved = True
     takes_weights = True
+    divides = True
     takes_estimators = True
 
     def phases(self, build: Build) -> list[Phase]:

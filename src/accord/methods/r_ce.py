@@ -19,6 +19,7 @@ class ReweightedCE(Method):
 
     name = "r-ce"
     takes_weights = True
+    divides = True
     tasks = ("clicks",)
     settings = ReweightedSettings
     space = {"beta": (0.05, 0.1, 0.25, 0.5)}  # noqa: RUF012

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from accord.methods.base import Batch, Build, Method, MethodSettings, Phase, StepInfo
-from accord.objectives.binary import kept_positives, truncated_cross_entropy
+from accord.objectives.binary import cross_entropy, kept_positives, truncated_cross_entropy, truncated_share
 
 
 class TruncatedSettings(MethodSettings):
@@ -22,6 +24,7 @@ class TruncatedCE(Method):
 
     name = "t-ce"
     tasks = ("clicks",)
+    divides = True
     settings = TruncatedSettings
     space = {"drop_rate": (0.05, 0.1, 0.2)}  # noqa: RUF012
     may_differ = frozenset({"drop_rate"})
@@ -39,7 +42,10 @@ class TruncatedCE(Method):
         target = build("target")
 
         def loss(batch: Batch, info: StepInfo) -> Tensor:
-            keep = kept_positives(batch.count, self.share(info.epoch))
+            keep: Any = kept_positives(batch.count, self.share(info.epoch))
+            from_all, count = getattr(batch, "from_all", None), batch.count
+            if from_all is not None and isinstance(count, int):
+                return truncated_share(cross_entropy(batch.logits(target), batch.labels), keep, count, from_all)
             return truncated_cross_entropy(batch.logits(target), batch.labels, keep, batch.inside)
 
         return [Phase("training", {"target": target}, "target", loss, kept=("target",), stage=self.stage)]

@@ -17,6 +17,7 @@ class WBPR(Method):
     name = "wbpr"
     takes_weights = True
     tasks = ("clicks",)
+    divides = True
 
     def phases(self, build: Build) -> list[Phase]:
         return [normal_phase("training", "target", build("target"), self.objective, _by_popularity)]

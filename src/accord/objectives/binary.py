@@ -10,6 +10,7 @@ observed, maybe wrong labels as 0. or 1. (anything that broadcasts).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
@@ -145,6 +146,21 @@ def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int | Tensor, insid
     if inside is None:
         return kept + losses[1].mean(-1)
     return kept + torch.where(inside, losses[1], 0.0).sum(-1) / inside.sum(-1)
+
+
+def truncated_share(losses: Tensor, keep: int, count: int, from_all: Callable[[Tensor], Tensor]) -> Tensor:
+    """One rank's share of T-CE, (R,), of the losses (2, R, b) of its part of a batch of ``count`` clicks.
+
+    ``from_all`` puts numbers of its clicks beside those of the other ranks' parts. Of clicks with the same loss as
+    the last one that is kept, each counts alike.
+    """
+    own = losses[0]
+    everyone = from_all(own.detach())
+    limit = everyone.kthvalue(keep, dim=-1, keepdim=True).values
+    below = (everyone < limit).sum(-1, keepdim=True)
+    tied = (everyone == limit).sum(-1, keepdim=True)
+    weight = torch.where(own == limit, (keep - below) / tied, (own < limit).to(own.dtype)).to(own.dtype)
+    return (own * weight).sum(-1) / keep + losses[1].sum(-1) / count
 
 
 def reweighted_cross_entropy(f: Tensor, labels: Tensor, beta: float | Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.kernels.segment_sum import segment_sum
+from accord.ranks.tables import rows_of
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 MANY_ROWS = 4
@@ -26,7 +27,7 @@ def updated_by_rows(network: nn.Module, batch_size: int, updates: Updates) -> li
     tables: list[nn.Parameter] = list(getattr(network, "tables", list)())
     if updates == "dense" or any(table.device.type != "cpu" for table in tables):
         return []
-    return [table for table in tables if updates == "rows" or len(table) > MANY_ROWS * batch_size]
+    return [table for table in tables if updates == "rows" or rows_of(table) > MANY_ROWS * batch_size]
 
 
 class RowAdam:

@@ -7,6 +7,7 @@ from accord.training.fork_safety import computes_here
 from accord.training.loop import training
 from accord.training.phase_trainer import PhaseTrainer
 from accord.training.random import derive, seeded, stream
+from accord.training.ranks_checkpoint import RanksCheckpoint, refuse_other_data, refuse_other_ranks
 from accord.training.run import Callback, EpochRecord, Progress, Run, TrainingOptions
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "EpochRecord",
     "PhaseTrainer",
     "Progress",
+    "RanksCheckpoint",
     "Run",
     "TrainingOptions",
     "checkpoint_of",
@@ -25,6 +27,8 @@ __all__ = [
     "derive",
     "drive",
     "has_whole_gpu",
+    "refuse_other_data",
+    "refuse_other_ranks",
     "resolve_device",
     "seeded",
     "stream",

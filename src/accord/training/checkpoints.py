@@ -167,18 +167,23 @@ def checkpoint_of(where: CheckpointPath | None, *identity: Any) -> Checkpoint | 
     """A checkpoint for the training that these words and arrays identify."""
     if where is None:
         return None
-    digest = hashlib.blake2b(digest_size=16)
-    for one in (torch.__version__, *identity):
-        array = isinstance(one, np.ndarray)
-        digest.update(f"\0{one.dtype}{one.shape}\0".encode() if array else b"\0")
-        digest.update(np.ascontiguousarray(one).tobytes() if array else str(one).encode())
-    name = digest.hexdigest()
+    name = digest_of(*identity)
     if isinstance(where, Checkpoints):
         where = where.named(name)
     elif not isinstance(where, Checkpoint):
         where = Checkpoint(where)
     where.identity = name
     return where
+
+
+def digest_of(*identity: Any) -> str:
+    """A hash of words and arrays, and of torch's version."""
+    digest = hashlib.blake2b(digest_size=16)
+    for one in (torch.__version__, *identity):
+        array = isinstance(one, np.ndarray)
+        digest.update(f"\0{one.dtype}{one.shape}\0".encode() if array else b"\0")
+        digest.update(np.ascontiguousarray(one).tobytes() if array else str(one).encode())
+    return digest.hexdigest()
 
 
 def _plain(tensor: Tensor) -> Tensor:

@@ -48,6 +48,7 @@ class PhaseTrainer:
         """The runs in the stack; a run that has stopped stays until the stack is made smaller."""
         self.begun = list(range(len(runs)))
         """The index at which each of them began."""
+        self.ranks = runs[0].ranks
         self.options = runs[0].options
         """What all runs have in common."""
         self.device = runs[0].data.device
@@ -78,7 +79,7 @@ class PhaseTrainer:
         by_rows = any(_reads_rows(network) for network in self.learning.values())
         data = [run.data for run in self.runs]
         self.feed = self.runs[0].feed(data, self.options.batch_size, by_rows, self.optimiser.capturing)
-        self.stepper = Stepper(self.phase, self.optimiser, len(self.runs), self.device)
+        self.stepper = Stepper(self.phase, self.optimiser, len(self.runs), self.device, self.ranks)
 
     # -- epochs ----------------------------------------------------------------------------------------
 
@@ -153,12 +154,13 @@ class PhaseTrainer:
         return self.stepper.take_total() / (self.steps - self._first)
 
     def _mean_losses(self, totals: Tensor) -> list[float]:
-        steps = self.steps - self._first
+        steps, totals = self.steps - self._first, self.ranks.summed(totals)
         return [totals.item() / steps] if len(totals) == 1 else (totals / steps).tolist()
 
     @torch.no_grad()
     def _finite(self) -> list[bool]:
-        return torch.stack([as_stack(network).finite() for network in self.learning.values()]).all(0).tolist()
+        own = torch.stack([as_stack(network).finite() for network in self.learning.values()]).all(0)
+        return self.ranks.each(own.byte()).bool().all(0).tolist()
 
     @torch.no_grad()
     def _measured(self, name: str) -> tuple[list[int], dict[str, Tensor]]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from accord.errors import AccordError
 from accord.optim import Updates
+from accord.ranks.group import ALONE, Ranks
 
 EpochRecord = dict[str, Any]
 """One line of the history: phase, epoch, loss, validation metrics, seconds."""
@@ -77,6 +78,8 @@ class Run:
     eval_set: Any = None
     """A set whose metrics are written into the history and decide nothing."""
     callback: Callback | None = None
+    ranks: Ranks = ALONE
+    """The processes that train it together."""
     history: list[EpochRecord] = field(default_factory=list)
     best: float | None = None
     best_epoch: int = 0

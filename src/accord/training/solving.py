@@ -78,18 +78,31 @@ class Solver:
             if hasattr(network, "calibrate"):
                 loss = network.calibrate(*self._calibration_pairs())
                 if role == self.phase.target:
-                    self.total += loss
+                    self.total += loss / self.run.ranks.size
 
     def _calibration_pairs(self) -> tuple[Tensor, Tensor, Tensor]:
         """Users, a clicked item and an unclicked item of each: the same ones for every sweep."""
         if self._pairs is None:
-            data = self.run.data
-            if not data.drawn_in_an_epoch:
+            ranks = self.run.ranks
+            own = [ranks.rank] if ranks.many else range(ranks.shards)
+            users, clicked, unclicked = map(torch.cat, zip(*(self._drawn(shard) for shard in own), strict=True))
+            if not len(ranks.joined_rows(users[:1])):
                 raise AccordError("Every user clicked every item, so that no score can be told from another.")
-            generator = stream(data.device, self.run.options.seed, "calibration", self.phase.name)
-            users, clicked, unclicked = next(data.draw_pairs(CALIBRATED_ON, [generator]))
-            self._pairs = users[0], clicked[0], unclicked[0]
+            self._pairs = users, clicked, unclicked
         return self._pairs
+
+    def _drawn(self, shard: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Pairs of a shard of the users, from a stream of its own; where there is one, of all."""
+        ranks, data, parts = self.run.ranks, self.run.data, self.run.ranks.shards
+        alone = parts > 1 and not ranks.many
+        data = data.of_users(shard, parts) if alone else data
+        words = [f"shard {shard} of {parts}"] if parts > 1 else []
+        generator = stream(data.device, self.run.options.seed, "calibration", self.phase.name, *words)
+        if not data.drawn_in_an_epoch:
+            none = torch.zeros(0, dtype=torch.int64, device=data.device)
+            return none, none, none
+        users, clicked, unclicked, *_ = next(data.draw_pairs(-(-CALIBRATED_ON // parts), [generator]))
+        return users[0] * parts + shard if alone else users[0], clicked[0], unclicked[0]
 
     # -- what is asked of an optimiser and its steps ------------------------------------------------------
 

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from accord.methods.base import Batch, Phase, StepInfo
 from accord.optim import Optimiser
+from accord.ranks.group import ALONE, Ranks
+from accord.ranks.tables import is_divided
 
 WARM_UP = 3
 """Plain steps of a stage before it is captured, so that every buffer an optimiser or a library makes is there."""
@@ -34,8 +36,13 @@ def own_stream(device: torch.device) -> AbstractContextManager[Any]:
 class Stepper:
     """Makes the steps of a phase and adds up the losses of its runs on the device."""
 
-    def __init__(self, phase: Phase, optimiser: Optimiser, runs: int, device: torch.device) -> None:
-        self.phase, self.optimiser = phase, optimiser
+    def __init__(
+        self, phase: Phase, optimiser: Optimiser, runs: int, device: torch.device, ranks: Ranks = ALONE
+    ) -> None:
+        self.phase, self.optimiser, self.ranks = phase, optimiser, ranks
+        learning = [p for network in phase.networks.values() for p in network.parameters()]
+        self._alike = [p for p in learning if not is_divided(p)] if ranks.many else []
+        """What every rank has all of: its gradients are added up over the ranks."""
         self.total = torch.zeros(runs, device=device)
         self._step = torch.zeros((), dtype=torch.int64, device=device) if optimiser.capturing else None
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
@@ -67,6 +74,8 @@ class Stepper:
         self.optimiser.clear()
         losses = self.phase.loss(batch, info)
         (losses if len(losses) == 1 else losses.sum()).backward()
+        if self._alike:
+            self.ranks.add_up([p.grad for p in self._alike if p.grad is not None])
         self.optimiser.step()
         self.total.add_(losses.detach())
 

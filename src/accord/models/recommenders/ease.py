@@ -33,6 +33,7 @@ class EASE(SolvedModel):
     weights: Tensor
     settings = EASESettings
     space: ClassVar = {"ease_l2": (10.0, 30.0, 100.0, 200.0, 300.0, 500.0, 1000.0, 3000.0)}
+    divides = True
     too_large = "take model='rp3beta' or 'itemknn', which keep some neighbours of each item, or 'ials'"
 
     def __init__(self, n_users: int, n_items: int, ease_l2: float = 300.0) -> None:
@@ -47,9 +48,12 @@ class EASE(SolvedModel):
 
     def solve(self, sweep: int) -> Iterator[float]:
         n = self.n_items
-        one = torch.ones(self.n_users, device=self.clicked.device)  # sums of ones are exact in single precision
+        one = torch.ones(
+            len(self.starts) - 1, device=self.clicked.device
+        )  # sums of ones are exact in single precision
         matrix = torch.empty(n, n, dtype=torch.float64, device=one.device)
         for items, counts in sums_over_common_users(self.starts, self.clicked, n, one):
+            self.ranks.add_up([counts])
             matrix[items] = counts.double()
             yield 0.3 * float(items[-1] + 1) / n
         matrix.diagonal().add_(self.l2)

@@ -14,6 +14,7 @@ from accord.models.recommenders.pairwise import INIT_STD
 from accord.models.recommenders.programs import Asked
 from accord.models.recommenders.tables import rows_in_all, taken_rows
 from accord.models.stack import JoinedStack
+from accord.ranks.tables import fetched, fresh_table
 
 SCORE_BLOCK = {"cpu": 1 << 19, "cuda": 1 << 27}
 """Numbers of the first layer that go through the perceptron at a time when all items are scored: on a CPU they stay
@@ -68,6 +69,8 @@ class NeuMF(nn.Module):
     """
 
     stack_class = NeuMFStack
+    divides = True
+    user_tables = ("users", "mlp_users")
     numbers_per_dim = 5
     """Numbers of a user or an item for each dimension: 1 of the product, 4 of the perceptron."""
 
@@ -76,10 +79,10 @@ class NeuMF(nn.Module):
     ) -> None:
         super().__init__()
         wide = 4 * dims
-        self.users = nn.Parameter(torch.empty(n_users, dims).normal_(std=init_std))
-        self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=init_std))
-        self.mlp_users = nn.Parameter(torch.empty(n_users, wide).normal_(std=init_std))
-        self.mlp_items = nn.Parameter(torch.empty(n_items, wide).normal_(std=init_std))
+        self.users = fresh_table(n_users, dims, init_std)
+        self.items = fresh_table(n_items, dims, init_std)
+        self.mlp_users = fresh_table(n_users, wide, init_std)
+        self.mlp_items = fresh_table(n_items, wide, init_std)
         self.first = nn.Linear(2 * wide, wide)
         self.second = nn.Linear(wide, 2 * dims)
         self.third = nn.Linear(2 * dims, dims)
@@ -89,17 +92,21 @@ class NeuMF(nn.Module):
             nn.init.zeros_(layer.bias)
         nn.init.kaiming_uniform_(self.out.weight, a=1, nonlinearity="sigmoid")
         nn.init.zeros_(self.out.bias)
-        self.item_bias = nn.Parameter(torch.zeros(n_items)) if item_bias else None
+        self.item_bias = fresh_table(n_items, None) if item_bias else None
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        flat = flattened(items)
         part_u, part_i = self._parts()
         of_users = self._first(self.mlp_users, part_u, users) + self.first.bias
-        of_items = self._first(self.mlp_items, part_i, flat).view(*items.shape, -1)
+        table, at = fetched(self.mlp_items, items)
+        of_items = self._first(table, part_i, flattened(at)).view(*items.shape, -1)
         deep = self._deep((of_users + of_items).relu_())
-        wide = gather(self.users, users) * gather(self.items, flat).view(*items.shape, -1)
+        table, at = fetched(self.items, items)
+        wide = gather(self.users, users) * gather(table, flattened(at)).view(*items.shape, -1)
         logits = self._join(wide, deep)
-        return logits if self.item_bias is None else logits + gather(self.item_bias, flat).view(items.shape)
+        if self.item_bias is None:
+            return logits
+        table, at = fetched(self.item_bias, items)
+        return logits + gather(table, flattened(at)).view(items.shape)
 
     def scores(self, users: Tensor) -> Tensor:
         part_u, part_i = self._parts()

@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from accord.kernels.segment_sum import flattened, marked, segment_sum, table_gradient
 from accord.models.recommenders.newcomers import learned_rows, with_users
+from accord.ranks.tables import fetched, fresh_table
 
 INIT_STD = 0.1
 """Standard deviation of fresh vectors. The NCF paper's program has 0.01 (He et al., 2017), with which products
@@ -112,18 +113,25 @@ def pair_logits(
 class FactorModel(nn.Module):
     """User and item vectors whose weighted product, plus an optional item bias, is the log-odds of a like."""
 
+    divides = True
+    """Whether ranks may divide its tables: they are made by `fresh_table` and read by `fetched`."""
+    user_tables = ("users",)
+    """Those whose rows are users."""
+
     def __init__(
         self, n_users: int, n_items: int, dims: int = 32, item_bias: bool = False, init_std: float = INIT_STD
     ) -> None:
         super().__init__()
-        self.users = nn.Parameter(torch.empty(n_users, dims).normal_(std=init_std))
-        self.items = nn.Parameter(torch.empty(n_items, dims).normal_(std=init_std))
-        self.item_bias = nn.Parameter(torch.zeros(n_items)) if item_bias else None
+        self.users = fresh_table(n_users, dims, init_std)
+        self.items = fresh_table(n_items, dims, init_std)
+        self.item_bias = fresh_table(n_items, None) if item_bias else None
         self.weight: nn.Parameter | None = None
         self.bias: nn.Parameter | None = None
 
     def logits(self, users: Tensor, items: Tensor) -> Tensor:
-        return pair_logits(self.users, self.items, self.weight, self.item_bias, self.bias, users, items)
+        table, at = fetched(self.items, items)
+        item_bias = None if self.item_bias is None else fetched(self.item_bias, items)[0]
+        return pair_logits(self.users, table, self.weight, item_bias, self.bias, users, at)
 
     def scores(self, users: Tensor) -> Tensor:
         of_users = self.users.index_select(0, users)

@@ -10,7 +10,12 @@ from accord.models.recommenders.programs import Alike
 
 def appeal_of(items: Tensor, n_items: int) -> Tensor:
     """The score of each item by its clicks alone: zero for an item with as many as the mean."""
-    clicks = torch.bincount(items, minlength=n_items).float()
+    return appeal(torch.bincount(items, minlength=n_items))
+
+
+def appeal(clicks: Tensor) -> Tensor:
+    """The same, of how many clicks each item has."""
+    clicks = clicks.float()
     return torch.log1p(clicks) - torch.log1p(clicks.mean())
 
 

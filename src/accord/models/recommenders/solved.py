@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from accord.models.recommenders.newcomers import with_users
 from accord.models.recommenders.popularity import appeal_of
+from accord.ranks.group import ALONE, Ranks, divided_by
 
 ROUNDS = 50
 """Most rounds of Newton's method; some ten are enough."""
@@ -39,12 +40,15 @@ class SolvedModel(nn.Module):
     starts: Tensor
     clicked: Tensor
     appeal: Tensor
+    ranks: Ranks
+    """Those that solve it together, each bound to the clicks of its own users; alone it has all of them."""
     sweeps: ClassVar[int | None] = 1
     """The most sweeps; None for as many as the setting ``epochs`` says."""
 
     def __init__(self, n_users: int, n_items: int) -> None:
         super().__init__()
         self.n_users, self.n_items = n_users, n_items
+        self.ranks = divided_by() or ALONE
         self.register_buffer("scale", torch.ones(()))
         self.register_buffer("offset", torch.zeros(()))
         for name in ("starts", "clicked", "appeal"):
@@ -94,7 +98,8 @@ class SolvedModel(nn.Module):
         affinities = []
         for items in (clicked, unclicked):
             pairs = zip(users.split(PAIRS_AT_ONCE), items.split(PAIRS_AT_ONCE), strict=True)
-            affinities.append(damping * torch.cat([self.affinity(*some) for some in pairs]))
+            own = damping * torch.cat([self.affinity(*some) for some in pairs])
+            affinities.append(self.ranks.joined_rows(own))
         scale, offset, loss = logistic_fit(*affinities)
         self.scale.fill_(scale)
         self.offset.fill_(offset)
