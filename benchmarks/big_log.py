@@ -138,7 +138,8 @@ def fit(folder: Path, out: Path, words: list[str], report: bool) -> None:
     for record in rec.history_:
         each = 1e6 * record["train_seconds"] / rec.notes_["train"]
         print(
-            f"phase {record['phase']}, epoch {record['epoch']}: {record['train_seconds']:.0f} s, {each:.2f} µs a click"
+            f"phase {record['phase']}, epoch {record['epoch']}: {record['train_seconds']:.0f} s, "
+            f"{each:.2f} µs a click"
         )
     print(f"highest {stages.highest:.0f} MB, {time.perf_counter() - started:.0f} s; {rec.validation_}")
 

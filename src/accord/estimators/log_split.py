@@ -171,7 +171,7 @@ def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns)
         own: np.asarray(table[name]) for name, own in kept.items() if name in table.column_names
     }
     counts = np.asarray(table["count"])
-    return Clicks(users, items, user_ids, item_ids, counts, times, columns, time_type, **more)
+    return Clicks(users, items, user_ids, item_ids, counts, columns, times, time_type, **more)
 
 
 def by_popularity(training: Interactions) -> Scorer:

@@ -1,0 +1,111 @@
+"""Arrays in files, for logs that are larger than memory.
+
+A file has no name: it is gone when nobody uses its array any more, whatever ends the process. It lies in the
+folder for temporary files (the variable TMPDIR). An array is mapped into memory: the system reads the pages that
+are looked at. `release` gives pages back that are not needed for now, so that they take no memory.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from accord.errors import DataError
+from accord.memory import free_disk, in_bytes
+
+AT_ONCE = 1 << 22
+"""Rows that are held at a time."""
+
+
+def stored(count: int, dtype: Any) -> np.ndarray:
+    """An array of zeros in a file."""
+    kind = np.dtype(dtype)
+    file = _new_file()
+    try:
+        if count:
+            os.posix_fallocate(file.fileno(), 0, count * kind.itemsize)  # a full disk is found out now, not later
+    except OSError as error:
+        raise _no_room(count * kind.itemsize) from error
+    return _mapped(file, kind, count)
+
+
+def like(array: np.ndarray, dtype: Any) -> np.ndarray:
+    """An array of zeros, as long as another, in a file where that one is."""
+    return stored(len(array), dtype) if is_stored(array) else np.zeros(len(array), dtype)
+
+
+def is_stored(array: Any) -> bool:
+    return isinstance(array, np.memmap)
+
+
+def release(*arrays: np.ndarray | None) -> None:
+    """Give the pages of arrays in files back; what was written stays."""
+    for array in arrays:
+        mapped = getattr(array, "_mmap", None)
+        if mapped is not None:
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def slices(count: int, size: int = AT_ONCE) -> Iterator[slice]:
+    """Some rows after the other."""
+    for start in range(0, count, size):
+        yield slice(start, min(count, start + size))
+
+
+def blocks(*arrays: np.ndarray, size: int = AT_ONCE) -> Iterator[tuple[np.ndarray, ...]]:
+    """Some rows of arrays of one length at a time; pages that were read are given back."""
+    for rows in slices(len(arrays[0]), size):
+        yield tuple(array[rows] for array in arrays)
+        release(*arrays)
+
+
+class Growing:
+    """An array in a file that is written from its beginning to its end."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype, self.count = np.dtype(dtype), 0
+        self._file = _new_file()
+
+    def append(self, values: np.ndarray) -> None:
+        try:
+            self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        except OSError as error:
+            raise _no_room(values.size * self.dtype.itemsize) from error
+        self.count += len(values)
+
+    def array(self) -> np.ndarray:
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise _no_room(0) from error
+        return _mapped(self._file, self.dtype, self.count)
+
+
+def _new_file() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile(prefix="accord-")
+    except OSError as error:
+        place = tempfile.gettempdir()
+        raise DataError(
+            f"No file can be made in '{place}' ({error.strerror}); set TMPDIR to a folder on a disk with room."
+        ) from error
+
+
+def _mapped(file: IO[bytes], dtype: np.dtype, count: int) -> np.ndarray:
+    if not count:
+        return np.empty(0, dtype)
+    return np.memmap(file, dtype, "r+", shape=(count,))
+
+
+def _no_room(need: int) -> DataError:
+    free, place = free_disk(Path(tempfile.gettempdir()))
+    return DataError(
+        f"The log is larger than memory and is kept in files, but '{place}' has {in_bytes(free)} free, and "
+        f"the next file needs {in_bytes(need)}; make room, or set TMPDIR to a folder on a disk with more."
+    )
