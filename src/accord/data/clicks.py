@@ -15,8 +15,8 @@ from accord.data.log_rows import Origin, read_rows
 from accord.data.marks import as_marks, one_mark
 from accord.data.merging import merged, merged_in_files, pair_keys
 from accord.data.reading import name_of, read_table
-from accord.data.stored import is_stored
 from accord.errors import DataError
+from accord.stored import blocks, is_stored
 
 pc: Any = pyarrow.compute
 """Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
@@ -55,7 +55,7 @@ class Clicks:
     @property
     def merged(self) -> int:
         """How many rows of the log repeated an earlier pair."""
-        return int(self.counts.sum(dtype=np.int64)) - len(self)
+        return sum(int(some.sum(dtype=np.int64)) for (some,) in blocks(self.counts)) - len(self)
 
     @property
     def keys(self) -> np.ndarray:

@@ -17,9 +17,9 @@ from accord.data.databases import Query
 from accord.data.ids import Ids, encode
 from accord.data.marks import as_marks, as_weights
 from accord.data.reading import OpenLog, filtered, is_text, open_log
-from accord.data.stored import AT_ONCE, Growing, blocks, slices
 from accord.data.times import read_times
 from accord.errors import DataError, SettingError
+from accord.stored import AT_ONCE, Growing, blocks, slices
 
 pc: Any = pyarrow.compute
 """Untyped: pyarrow makes these functions at import, where type checkers do not see them."""

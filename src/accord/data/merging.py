@@ -10,7 +10,7 @@ import numpy as np
 
 from accord.data.log_rows import LogRows
 from accord.data.marks import mean_weights, one_mark
-from accord.data.stored import AT_ONCE, Growing, blocks, release, stored
+from accord.stored import AT_ONCE, Growing, blocks, release, stored
 
 SORTED = AT_ONCE
 """Rows that are sorted at a time; those of one user are never parted."""

@@ -20,9 +20,12 @@ from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
+from accord.stored import like, release, slices, tally, where_true
 
 PAIR_BLOCK = 1 << 14
 """Pairs scored at a time."""
+RELEASED = 64
+"""Blocks of pairs after which the memory of files is given back."""
 TRAIN, VALID, VALID_FILE, SEEN = range(4)
 """The use of a click: trained on, held out for choosing the epoch, from a validation file, or only seen."""
 
@@ -48,7 +51,7 @@ class SplitLog:
     @cached_property
     def held_users(self) -> int:
         """Users of clicks that are not trained on."""
-        return len(np.unique(self.clicks.users[self.part != TRAIN]))
+        return len(np.unique(self.clicks.users[where_true(self.part, lambda some: some != TRAIN)]))
 
 
 def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any) -> SplitLog:
@@ -58,31 +61,31 @@ def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any) -> SplitLog:
             f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
             "a recommender needs at least two of each."
         )
-    part = np.zeros(len(clicks), np.int8)
+    part = like(clicks.users, np.int8)
     dropped = clicks.origin.dropped if clicks.origin is not None else 0
     notes: dict[str, Any] = {"clicks": len(clicks), "merged": clicks.merged}
     notes |= {"dropped": dropped} if dropped else {}
     if valid is None:
         by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
-        part[holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)] = VALID
+        held = holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)
+        for rows in slices(len(part)):
+            part[rows][held[rows]] = VALID
+            release(part, held)
         notes["split"] = "each user's latest clicks" if by_time else "random clicks"
     else:
         clicks, part = with_validation(clicks, part, valid, notes)
     if clicks.marks is not None:
         part[clicks.marks == WRONG] = SEEN
-        if not (part == TRAIN).any():
+        if not tally(part, SEEN + 1)[TRAIN]:
             raise DataError("Every training click is marked as wrong, so there is nothing to learn from.")
         notes |= {
             "trusted": {"right": int((clicks.marks == RIGHT).sum()), "wrong": int((clicks.marks == WRONG).sum())}
         }
     if seen is not None:
         clicks, part = with_seen(clicks, part, seen)
-    notes |= {
-        "users": len(clicks.user_ids),
-        "items": len(clicks.item_ids),
-        "train": int((part == TRAIN).sum()),
-        "valid": int(((part == VALID) | (part == VALID_FILE)).sum()),
-    }
+    counts = tally(part, SEEN + 1)
+    notes |= {"users": len(clicks.user_ids), "items": len(clicks.item_ids)}
+    notes |= {"train": counts[TRAIN], "valid": counts[VALID] + counts[VALID_FILE]}
     return SplitLog(clicks, part, notes)
 
 
@@ -101,11 +104,12 @@ def whole_k(k: Any) -> int:
 
 def over_pairs(score: Callable[[Tensor, Tensor], Tensor], users: np.ndarray, items: np.ndarray) -> np.ndarray:
     """Apply a function of pairs block by block."""
-    out = np.empty(len(users), np.float32)
-    for start in range(0, len(users), PAIR_BLOCK):
-        rows = slice(start, start + PAIR_BLOCK)
+    out = like(users, np.float32)
+    for k, rows in enumerate(slices(len(users), PAIR_BLOCK)):
         pairs = (torch.from_numpy(codes[rows].astype(np.int64)) for codes in (users, items))
         out[rows] = score(*pairs).float().numpy()
+        if k % RELEASED == 0:
+            release(users, items, out)
     return out
 
 

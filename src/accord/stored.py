@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -63,6 +63,35 @@ def blocks(*arrays: np.ndarray, size: int = AT_ONCE) -> Iterator[tuple[np.ndarra
     for rows in slices(len(arrays[0]), size):
         yield tuple(array[rows] for array in arrays)
         release(*arrays)
+
+
+def slices_of_users(users: np.ndarray, size: int = AT_ONCE) -> Iterator[slice]:
+    """Clicks that are sorted by user, some whole users after the other; all at once where they are in memory."""
+    start, count = 0, len(users)
+    while start < count:
+        stop = min(count, start + size) if is_stored(users) else count
+        if stop < count:
+            first = int(np.searchsorted(users[start:stop], users[stop]))
+            stop = start + first if first else int(np.searchsorted(users, users[stop], side="right"))
+        yield slice(start, stop)
+        start = stop
+
+
+def where_true(values: np.ndarray, of: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """True where values meet a condition; in a file where they are."""
+    mask = like(values, bool)
+    for rows in slices(len(values)):
+        mask[rows] = of(values[rows])
+        release(values, mask)
+    return mask
+
+
+def tally(values: np.ndarray, count: int) -> list[int]:
+    """How often each of the first ``count`` whole numbers is in an array."""
+    found = np.zeros(count, np.int64)
+    for (some,) in blocks(values):
+        found += np.bincount(some, minlength=count)
+    return found.tolist()
 
 
 class Growing:
