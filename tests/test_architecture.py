@@ -13,7 +13,7 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "files", "locks", "memory", "plain", "registry"),
+    ("errors", "files", "locks", "memory", "plain", "registry", "stored"),
     ("extras",),
     ("kernels",),
     ("objectives",),
@@ -38,10 +38,10 @@ MAY = {
     "kernels": set(),
     "objectives": set(),
     "models": {"errors", "registry", "kernels"},
-    "data": {"errors", "files", "locks", "memory", "plain", "extras"},
+    "data": {"errors", "files", "locks", "memory", "plain", "extras", "stored"},
     "decisions": {"errors", "files", "locks", "plain"},
     "batches": {"data", "models"},
-    "optim": {"kernels"},
+    "optim": {"kernels", "stored"},
     "methods": {"errors", "registry", "objectives", "models", "optim"},
     "evaluation": {"errors", "kernels", "data"},
 }

@@ -116,6 +116,18 @@ class Growing:
         return _mapped(self._file, self.dtype, self.count)
 
 
+def chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The values at which a mask is true (or at increasing positions); in a file where they are."""
+    if not is_stored(values) or rows.dtype != bool:
+        return values[rows]
+    if rows.all():
+        return values
+    file = Growing(values.dtype)
+    for own, some in blocks(values, rows):
+        file.append(own[np.asarray(some)])
+    return file.array()
+
+
 def _new_file() -> IO[bytes]:
     try:
         return tempfile.TemporaryFile(prefix="accord-")

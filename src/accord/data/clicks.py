@@ -16,7 +16,7 @@ from accord.data.marks import as_marks, one_mark
 from accord.data.merging import merged, merged_in_files, pair_keys
 from accord.data.reading import name_of, read_table
 from accord.errors import DataError
-from accord.stored import blocks, is_stored
+from accord.stored import blocks, chosen, is_stored
 
 pc: Any = pyarrow.compute
 """Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
@@ -62,11 +62,16 @@ class Clicks:
         """One increasing number per pair."""
         return pair_keys(self.users, self.items, len(self.item_ids))
 
+    @property
+    def identity(self) -> np.ndarray | str:
+        """By which they are known to be the same: every pair; of a log in files, what its rows were known by."""
+        return self.origin.fingerprint if self.origin is not None and is_stored(self.users) else self.keys
+
     def subset(self, rows: np.ndarray) -> Clicks:
         """The clicks of some rows (a mask or increasing positions), over the same ids."""
         each = ("users", "items", "counts", "times", "first_rows", "weights", "marks")
         columns: dict[str, Any] = {name: getattr(self, name) for name in each}
-        return replace(self, **{name: None if own is None else own[rows] for name, own in columns.items()})
+        return replace(self, **{name: None if own is None else chosen(own, rows) for name, own in columns.items()})
 
     def to_table(self) -> pa.Table:
         """Raw ids and times under the names they came with."""

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from accord.data.interactions import Interactions, Negatives
 from accord.errors import DataError
-from accord.stored import Growing, blocks, release
+from accord.stored import Growing, blocks, chosen, release
 
 PAGE, PAGES = 1 << 15, 64
 """Clicks of a page, and pages of a block."""
@@ -43,14 +43,14 @@ class StoredInteractions(Interactions):
         """Pairs in files that are distinct and sorted, or those at which a mask is true; weights are divided by
         their mean."""
         if rows is not None:
-            users, items = _chosen(users, rows), _chosen(items, rows)
+            users, items = chosen(users, rows), chosen(items, rows)
         degrees = np.zeros(n_users, np.int64)
         for (some,) in blocks(users):
             degrees += np.bincount(some, minlength=n_users)
         starts = torch.from_numpy(np.concatenate(([0], np.cumsum(degrees))))
         files, own = (users, items), None
         if weights is not None:
-            own = _of_mean_one(weights if rows is None else _chosen(weights, rows))
+            own = _of_mean_one(weights if rows is None else chosen(weights, rows))
             files = *files, own
         tensors = [torch.from_numpy(np.asarray(one)) for one in files]
         return StoredInteractions(
@@ -121,14 +121,6 @@ class StoredInteractions(Interactions):
     @property
     def _own_weights(self) -> list[Tensor]:
         return [] if self.weights is None else [self.weights]
-
-
-def _chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The values at which a mask is true, in a file."""
-    file = Growing(values.dtype)
-    for own, some in blocks(values, rows):
-        file.append(own[np.asarray(some)])
-    return file.array()
 
 
 def _of_mean_one(weights: np.ndarray) -> np.ndarray:

@@ -41,6 +41,7 @@ from accord.estimators.scorers import WANTED, is_function
 from accord.estimators.settings import check_prior, refuse_solved, usual_method
 from accord.models import check_model, is_solved
 from accord.models.recommenders import PairModel
+from accord.stored import chosen, where_true
 from accord.training import Callback, CheckpointPath
 
 
@@ -261,7 +262,7 @@ class Recommender(Estimator):
     @property
     def _of_log(self) -> np.ndarray:
         """True for the clicks of the log itself, which are judged."""
-        own = self.part_ <= VALID
+        own = where_true(self.part_, lambda some: some <= VALID)
         return own if self.clicks_.marks is None else own | (self.clicks_.marks == WRONG)
 
     def _subject(self) -> Subject:
@@ -270,12 +271,13 @@ class Recommender(Estimator):
     def _judged(self, share: float | None) -> tuple[Clicks, np.ndarray, np.ndarray]:
         """The clicks of the log, their quality, and which are flagged."""
         own = self._of_log
-        pairs, quality = self.clicks_.subset(own), self.quality_[own]
+        pairs, quality = self.clicks_.subset(own), chosen(self.quality_, own)
         if pairs.marks is not None:
             quality = np.where(pairs.marks == RIGHT, 1, np.where(pairs.marks == WRONG, 0, quality)).astype(
                 np.float32
             )
-        flagged = quality < self.threshold_ if share is None else flag_share(quality, share)
+        low = self.threshold_
+        flagged = where_true(quality, lambda some: some < low) if share is None else flag_share(quality, share)
         if pairs.marks is not None:
             flagged = (flagged | (pairs.marks == WRONG)) & (pairs.marks != RIGHT)
         return pairs, quality, flagged

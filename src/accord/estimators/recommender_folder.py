@@ -14,14 +14,18 @@ from accord.errors import DataError
 from accord.estimators import run_folder as folder
 from accord.estimators.log_split import TRAIN, clicks_from
 from accord.estimators.originals import Source
+from accord.stored import blocks
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
 
+GROUP = 1 << 20
+"""Rows of a table that are written together."""
+
 
 def save_files(rec: Recommender, draft: Path) -> dict[str, Any]:
     folder.write_ids(draft / folder.IDS, rec.user_ids_, rec.item_ids_)
-    pyarrow.parquet.write_table(_click_table(rec), draft / folder.CLICKS)
+    _write_clicks(rec, draft / folder.CLICKS)
     columns = rec.columns_
     return {
         "columns": {"user": columns.user, "item": columns.item, "time": columns.time},
@@ -43,22 +47,27 @@ def _source(rec: Recommender) -> dict[str, Any] | None:
     }
 
 
-def _click_table(rec: Recommender) -> pa.Table:
+def _write_clicks(rec: Recommender, path: Path) -> None:
+    """The clicks and what is said of them, a group of rows at a time."""
     clicks = rec.clicks_
-    columns: dict[str, Any] = {
+    columns: dict[str, np.ndarray] = {
         "user": clicks.users,
         "item": clicks.items,
         "count": clicks.counts,
         "part": rec.part_,
         "label_quality": rec.quality_,
     }
-    if clicks.times is not None:
-        times = pa.array(clicks.times)
-        columns["time"] = times.cast(clicks.time_type) if clicks.time_type else times
+    columns |= {"time": clicks.times} if clicks.times is not None else {}
     columns |= {"row": clicks.first_rows} if clicks.first_rows is not None else {}
     columns |= {"trusted": clicks.marks} if clicks.marks is not None else {}
     columns |= rec.votes_ or {}
-    return pa.table(columns)
+    schema = pa.schema([(name, pa.from_numpy_dtype(values.dtype)) for name, values in columns.items()])
+    if clicks.time_type is not None and "time" in columns:
+        schema = schema.set(schema.get_field_index("time"), pa.field("time", clicks.time_type))
+    with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        for some in blocks(*columns.values(), size=GROUP):
+            arrays = [pa.array(values).cast(kind) for values, kind in zip(some, schema.types, strict=True)]
+            writer.write_table(pa.table(arrays, schema), GROUP)
 
 
 def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
@@ -87,7 +96,7 @@ def metrics_of(rec: Recommender) -> dict[str, Any]:
         "label_issues": {
             "threshold": rec.threshold_,
             "flagged": int(issues.sum()),
-            "share": float(issues.mean()),
+            "share": float(issues.sum() / len(issues)),
             "doubt": rec.doubt_,
         },
         "epochs": len(rec.history_),

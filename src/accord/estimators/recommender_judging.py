@@ -22,6 +22,7 @@ from accord.estimators.log_split import TRAIN, by_popularity, over_pairs
 from accord.estimators.originals import with_columns
 from accord.estimators.recommender_data import names_of
 from accord.evaluation import mean_metrics
+from accord.stored import blocks
 from accord.training import Run, stream
 
 if TYPE_CHECKING:
@@ -85,8 +86,8 @@ def judge_clicks(rec: Recommender) -> None:
         return method.label_quality(rec.networks_, positives(users.to(device), items.to(device))).flatten().cpu()
 
     rec.quality_ = over_pairs(quality, rec.clicks_.users, rec.clicks_.items)
-    own = rec.quality_[rec.part_ == TRAIN]
-    if not np.isfinite(own).all():
+    finite = (np.isfinite(some).all(where=part == TRAIN) for some, part in blocks(rec.quality_, rec.part_))
+    if not all(finite):
         raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
     training = rec._training()
     users, items = training.sample_pairs(NON_CLICKS, stream(training.device, rec.settings.seed, "non-clicks"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 from accord.batches.clicks import ClickFeed
+from accord.data.stored_interactions import StoredInteractions
 from accord.data.tables_out import kind_of_table
 from accord.errors import DataWarning, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared, class_of, place_of
@@ -52,6 +54,7 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     eval_set = cache.get(key, [split.clicks, watched], lambda: eval_task(rec, watched, made))
     capture = stack_kind(class_of(settings.model, rec.task)) is not None
     options = settings.training_options(len(rec.user_ids_), capture)
+    options = replace(options, in_files=isinstance(made, StoredInteractions))
     return Prepared(
         Run(options, made, ClickFeed, valid, eval_set),
         lambda role, architecture=None: build(rec, role, architecture, made),
@@ -76,7 +79,7 @@ def _require_memory(rec: Recommender, device: torch.device) -> int:
 def _identity(rec: Recommender, split: SplitLog, source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Words and arrays that identify the training, for its checkpoint."""
     return [
-        *((split.clicks, split.clicks.keys), (split.part, split.part)),
+        *((split.clicks, split.clicks.identity), (split.part, split.part)),
         *([] if split.clicks.weights is None else [(split.clicks, split.clicks.weights)]),
         *((split.user_ids, len(split.user_ids)), *place_of(source)),
         *weights_of([rec._factory, *rec._objects.values()], rec.settings.pretrained),

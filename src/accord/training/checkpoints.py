@@ -171,7 +171,7 @@ def checkpoint_of(where: CheckpointPath | None, *identity: Any) -> Checkpoint | 
     for one in (torch.__version__, *identity):
         array = isinstance(one, np.ndarray)
         digest.update(f"\0{one.dtype}{one.shape}\0".encode() if array else b"\0")
-        digest.update(np.ascontiguousarray(one).tobytes() if array else str(one).encode())
+        digest.update(_bytes_of(one) if array else str(one).encode())
     name = digest.hexdigest()
     if isinstance(where, Checkpoints):
         where = where.named(name)
@@ -179,6 +179,11 @@ def checkpoint_of(where: CheckpointPath | None, *identity: Any) -> Checkpoint | 
         where = Checkpoint(where)
     where.identity = name
     return where
+
+
+def _bytes_of(array: np.ndarray) -> Any:
+    """The bytes of an array, which are not copied where it lies in a file."""
+    return array.data if isinstance(array, np.memmap) else np.ascontiguousarray(array).tobytes()
 
 
 def _plain(tensor: Tensor) -> Tensor:
