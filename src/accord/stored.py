@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -126,6 +126,35 @@ def chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     for own, some in blocks(values, rows):
         file.append(own[np.asarray(some)])
     return file.array()
+
+
+def scattered(
+    columns: Mapping[str, np.ndarray], bucket: Callable[[Mapping[str, np.ndarray]], np.ndarray], sizes: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Columns in files, bucket after bucket, and the ``rows`` they come from; within a bucket these increase.
+
+    ``bucket`` says where each of some rows belongs, and ``sizes`` how many belong to each.
+    """
+    count = int(sizes.sum())
+    number = np.int32 if count < 1 << 31 else np.int64
+    thrown = {name: stored(count, column.dtype) for name, column in columns.items()}
+    thrown["rows"] = stored(count, number)
+    filled, done = sizes.cumsum() - sizes, 0
+    for parts in blocks(*columns.values()):
+        own = dict(zip(columns, parts, strict=True))
+        where = bucket(own)
+        own["rows"] = np.arange(done, done + len(where), dtype=number)
+        done += len(where)
+        order = np.argsort(where, kind="stable")
+        here = np.bincount(where, minlength=len(sizes))
+        for name, values in own.items():
+            values, start = values[order], 0
+            for k in np.flatnonzero(here):
+                thrown[name][filled[k] : filled[k] + here[k]] = values[start : start + here[k]]
+                start += here[k]
+        filled += here
+        release(*thrown.values())
+    return thrown
 
 
 def _new_file() -> IO[bytes]:

@@ -67,6 +67,17 @@ class Clicks:
         """By which they are known to be the same: every pair; of a log in files, what its rows were known by."""
         return self.origin.fingerprint if self.origin is not None and is_stored(self.users) else self.keys
 
+    @property
+    def in_order(self) -> bool:
+        """Whether they are distinct and sorted by user and then by item."""
+        before, n_items = -1, len(self.item_ids)
+        for users, items in blocks(self.users, self.items):
+            keys = pair_keys(users, items, n_items)
+            if keys[0] <= before or (np.diff(keys) <= 0).any():
+                return False
+            before = int(keys[-1])
+        return True
+
     def subset(self, rows: np.ndarray) -> Clicks:
         """The clicks of some rows (a mask or increasing positions), over the same ids."""
         each = ("users", "items", "counts", "times", "first_rows", "weights", "marks")

@@ -156,6 +156,7 @@ def _streamed(log: OpenLog, text: bool, drop: bool) -> LogRows:
     user_ids, item_ids = of_users.ids(drop), of_items.ids(drop)
     if not files[0].count:
         raise _no_clicks(where)
+    pa.default_memory_pool().release_unused()  # where ids were looked up
     rows = None if kept is None else kept.array()
     users, items = files[0].array(), files[1].array()
     read = {what: own.array(log, rows) for what, own in others.items()}

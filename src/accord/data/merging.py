@@ -10,7 +10,7 @@ import numpy as np
 
 from accord.data.log_rows import LogRows
 from accord.data.marks import mean_weights, one_mark
-from accord.stored import AT_ONCE, Growing, blocks, release, stored
+from accord.stored import AT_ONCE, Growing, blocks, release, scattered
 
 SORTED = AT_ONCE
 """Rows that are sorted at a time; those of one user are never parted."""
@@ -43,27 +43,29 @@ def merged(keys: np.ndarray, values: Mapping[str, np.ndarray], n_items: int, whe
 
 def merged_in_files(rows: LogRows, n_items: int, where: str) -> dict[str, Any]:
     """The same of rows in files, into files: rows are thrown into buckets of users, and each bucket is sorted."""
-    bounds, buckets = _buckets(rows)
-    thrown = _scattered(rows, buckets, bounds)
+    sizes, bucket = _buckets(rows)
+    columns = {"users": rows.users, "items": rows.items, **rows.values}
+    thrown = scattered(columns, lambda own: bucket[own["users"]], sizes)
     made: dict[str, Growing] = {}
     most = 0
-    for first, last in pairwise(bounds):
+    for first, last in pairwise([0, *sizes.cumsum().tolist()]):
         own = {name: column[first:last] for name, column in thrown.items()}
         keys = pair_keys(own.pop("users"), own.pop("items"), n_items)
         number = own.pop("rows")
         found = merged(keys, own, n_items, where)
-        found["first_rows"] = number[found["first_rows"]]
+        first_rows = number[found["first_rows"]]
+        found["first_rows"] = first_rows if rows.rows is None else rows.rows[first_rows]
         most = max(most, int(found["counts"].max(initial=0)))
         found["counts"] = found["counts"].astype(np.int32)
         for name, values in found.items():
             made.setdefault(name, Growing(values.dtype)).append(values)
-        release(*thrown.values())
+        release(*thrown.values(), rows.rows)
     result = {name: file.array() for name, file in made.items()}
     return result | {"counts": _narrowed(result["counts"], np.min_scalar_type(most))}
 
 
-def _buckets(rows: LogRows) -> tuple[list[int], np.ndarray]:
-    """Where the rows of each bucket begin and where the last ends; and the bucket of each user."""
+def _buckets(rows: LogRows) -> tuple[np.ndarray, np.ndarray]:
+    """How many rows each bucket has, and the bucket of each user."""
     degrees = np.zeros(len(rows.user_ids), np.int64)
     for (users,) in blocks(rows.users):
         degrees += np.bincount(users, minlength=len(degrees))
@@ -71,33 +73,7 @@ def _buckets(rows: LogRows) -> tuple[list[int], np.ndarray]:
     bucket = (ends - degrees) // SORTED
     _, bucket = np.unique(bucket, return_inverse=True)
     sizes = np.bincount(bucket, degrees).astype(np.int64)
-    return [0, *sizes.cumsum().tolist()], bucket.astype(np.min_scalar_type(len(sizes)))
-
-
-def _scattered(rows: LogRows, bucket: np.ndarray, bounds: list[int]) -> dict[str, np.ndarray]:
-    """The columns of rows, bucket after bucket, in each of which rows are in their order."""
-    count = len(rows.users)
-    number = np.int32 if rows.origin.rows < 1 << 31 else np.int64
-    columns = {"users": rows.users, "items": rows.items, **rows.values}
-    thrown = {name: stored(count, column.dtype) for name, column in columns.items()}
-    thrown["rows"] = stored(count, number)
-    filled, done = np.array(bounds[:-1]), 0
-    numbers = [] if rows.rows is None else [rows.rows]
-    for parts in blocks(*columns.values(), *numbers):
-        own = dict(zip(columns, parts, strict=False))
-        own["rows"] = parts[-1] if numbers else np.arange(done, done + len(parts[0]), dtype=number)
-        done += len(parts[0])
-        where = bucket[own["users"]]
-        order = np.argsort(where, kind="stable")
-        sizes = np.bincount(where, minlength=len(filled))
-        for name, values in own.items():
-            values, start = values[order], 0
-            for k in np.flatnonzero(sizes):
-                thrown[name][filled[k] : filled[k] + sizes[k]] = values[start : start + sizes[k]]
-                start += sizes[k]
-        filled += sizes
-        release(*thrown.values())
-    return thrown
+    return sizes, bucket.astype(np.min_scalar_type(len(sizes)))
 
 
 def _narrowed(values: np.ndarray, dtype: Any) -> np.ndarray:

@@ -83,10 +83,10 @@ def _read(raw: BinaryIO, where: str, names: list[str] | None) -> pa.Table:
     return table
 
 
-def head_of(path: Path) -> tuple[pa.Schema, int]:
+def head_of(path: Path, *, inside: bool = False) -> tuple[pa.Schema, int]:
     """The columns of a file and its rows, as its footer says."""
     try:
-        with open_plain(path) as raw, _opened(raw, f"'{path}'") as file:
+        with open_plain(path, inside=inside) as raw, _opened(raw, f"'{path}'") as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
     except DataError:
         raise

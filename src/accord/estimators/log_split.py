@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
-from accord.stored import like, release, slices, tally, where_true
+from accord.stored import blocks, like, release, slices, tally, where_true
 
 PAIR_BLOCK = 1 << 14
 """Pairs scored at a time."""
@@ -159,23 +159,19 @@ def _longer(values: np.ndarray | None, more: int, filled: int, order: np.ndarray
     return None if values is None else np.concatenate([values, np.full(more, filled, values.dtype)])[order]
 
 
-def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns) -> Clicks:
-    users, items = np.asarray(table["user"]), np.asarray(table["item"])
-    if len(users) and not (
-        users.min() >= 0 and users.max() < len(user_ids) and items.min() >= 0 and items.max() < len(item_ids)
-    ):
-        raise DataError("The run's clicks name rows beyond its ids; the folder is damaged, fit it again.")
-    times, time_type = None, None
-    if columns.time:
-        column = table["time"]
-        time_type = column.type if pa.types.is_temporal(column.type) else None
-        times = np.asarray(column.cast(pa.int64()) if time_type else column)
-    kept = {"row": "first_rows", "trusted": "marks"}
-    more: dict[str, Any] = {
-        own: np.asarray(table[name]) for name, own in kept.items() if name in table.column_names
-    }
-    counts = np.asarray(table["count"])
-    return Clicks(users, items, user_ids, item_ids, counts, columns, times, time_type, **more)
+def clicks_from(
+    table: Mapping[str, np.ndarray], user_ids: Ids, item_ids: Ids, columns: Columns, time_type: pa.DataType | None
+) -> Clicks:
+    """The clicks of a run's folder, whose columns go by the names that they have there."""
+    for users, items in blocks(table["user"], table["item"]):
+        if not (
+            users.min() >= 0 and users.max() < len(user_ids) and items.min() >= 0 and items.max() < len(item_ids)
+        ):
+            raise DataError("The run's clicks name rows beyond its ids; the folder is damaged, fit it again.")
+    kept = {"time": "times", "row": "first_rows", "trusted": "marks"}
+    more: dict[str, Any] = {own: table[name] for name, own in kept.items() if name in table}
+    ids = {"user_ids": user_ids, "item_ids": item_ids, "columns": columns, "time_type": time_type}
+    return Clicks(users=table["user"], items=table["item"], counts=table["count"], **ids, **more)
 
 
 def by_popularity(training: Interactions) -> Scorer:

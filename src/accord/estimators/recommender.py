@@ -30,6 +30,7 @@ from accord.estimators import (
 )
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
 from accord.estimators.deciding import Decided, Undecided, check_undecided
+from accord.estimators.issue_list import IssueList
 from accord.estimators.issues import flag_share
 from accord.estimators.keywords import RecommenderKeywords
 from accord.estimators.log_split import TRAIN, VALID, over_pairs, whole_k
@@ -231,6 +232,11 @@ class Recommender(Estimator):
         """What `find_label_issues` says, as an Arrow table."""
         self._require_fit()
         return recommender_judging.issues_table(self, share)
+
+    def issue_list(self, share: float | None = None) -> IssueList:
+        """What `find_label_issues` says, some rows at a time: for logs that are larger than memory."""
+        self._require_fit()
+        return recommender_judging.issue_list(self, share)
 
     def cleaned_log(self, share: float | None = None, *, log: Any = None) -> Any:
         """The log without the rows whose click is flagged: all columns, all repeats, in their order and types.

@@ -21,7 +21,7 @@ from accord.estimators.deciding import Decided, decided
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, split_log
 from accord.estimators.settings import GIGABYTE
 from accord.evaluation import RankingTask
-from accord.stored import is_stored, where_true
+from accord.stored import chosen, is_stored, release, where_true
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
@@ -89,7 +89,9 @@ def validation_task(rec: Recommender, training: Interactions) -> RankingTask | N
     if not held.any():
         return None
     seen = [] if int(rec.part_.max()) < SEEN else [interactions_of(rec, SEEN, training.device)]
-    users, items, settings = rec.clicks_.users[held], rec.clicks_.items[held], rec.settings
+    clicks, settings = rec.clicks_, rec.settings
+    users, items = chosen(clicks.users, held), chosen(clicks.items, held)
+    release(clicks.users, clicks.items, rec.part_, held)
     masked = [training, *seen]
     task = RankingTask.from_pairs(users, items, masked, max_users=settings.valid_users, seed=settings.seed)
     task = _as_served(rec, task, training)
