@@ -13,11 +13,12 @@ files, which the system takes back when it needs them.
 from __future__ import annotations
 
 import argparse
-import functools
+import inspect
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ class Stages:
         self.done = False
         threading.Thread(target=self._watch, daemon=True).start()
         print(
-            f"{'stage':28} {'seconds':>8} {'peak MB':>9} {'at its end':>11} {'anonymous':>10} {'files':>8}",
+            f"{'stage':28} {'seconds':>8} {'of CPU':>7} {'peak MB':>9} {'at its end':>11} {'anonymous':>10} {'files':>8}",
             flush=True,
         )
 
@@ -87,21 +88,30 @@ class Stages:
             self.peak, self.highest = max(self.peak, now), max(self.highest, now)
             time.sleep(SECONDS)
 
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        self.peak, started, worked = memory()["VmRSS"], time.perf_counter(), time.process_time()
+        try:
+            yield
+        finally:
+            now = memory()
+            seconds, worked = time.perf_counter() - started, time.process_time() - worked
+            peak = max(self.peak, now["VmRSS"])
+            figures = f"{peak:9.0f} {now['VmRSS']:11.0f} {now['RssAnon']:10.0f} {now['RssFile']:8.0f}"
+            print(f"{name:28} {seconds:8.1f} {worked:7.1f} {figures}", flush=True)
+
     def of(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """A function whose calls are a stage."""
 
-        @functools.wraps(call)
-        def measured(*given: Any, **named: Any) -> Any:
-            self.peak, started = memory()["VmRSS"], time.perf_counter()
-            try:
-                return call(*given, **named)
-            finally:
-                now = memory()
-                seconds, peak = time.perf_counter() - started, max(self.peak, now["VmRSS"])
-                figures = f"{peak:9.0f} {now['VmRSS']:11.0f} {now['RssAnon']:10.0f} {now['RssFile']:8.0f}"
-                print(f"{name:28} {seconds:8.1f} {figures}", flush=True)
+        def generated(*given: Any, **named: Any) -> Iterator[Any]:
+            with self.stage(name):
+                yield from call(*given, **named)
 
-        return measured
+        def called(*given: Any, **named: Any) -> Any:
+            with self.stage(name):
+                return call(*given, **named)
+
+        return generated if inspect.isgeneratorfunction(call) else called
 
 
 def watch(stages: Stages) -> None:
@@ -115,6 +125,7 @@ def watch(stages: Stages) -> None:
         (recommender_data, "split_log", "dividing"),
         (recommender_training, "prepare", "reading to training clicks"),
         (fitting._Training, "begin", "networks"),
+        (phase_trainer.PhaseTrainer, "steps_of_epoch", "  an epoch of training"),
         (phase_trainer.PhaseTrainer, "_measured", "  validation"),
         (recommender_judging, "finish", "judging"),
         (Recommender, "save", "saving, with the report"),

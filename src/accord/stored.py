@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
+from weakref import finalize
 
 import numpy as np
 
@@ -27,12 +28,13 @@ def stored(count: int, dtype: Any) -> np.ndarray:
     """An array of zeros in a file."""
     kind = np.dtype(dtype)
     file = _new_file()
-    try:
-        if count:
-            os.posix_fallocate(file.fileno(), 0, count * kind.itemsize)  # a full disk is found out now, not later
-    except OSError as error:
-        raise _no_room(count * kind.itemsize) from error
-    return _mapped(file, kind, count)
+    with file:
+        try:
+            if count:
+                os.posix_fallocate(file.fileno(), 0, count * kind.itemsize)  # a full disk is found out now
+        except OSError as error:
+            raise _no_room(count * kind.itemsize) from error
+        return _mapped(file, kind, count)
 
 
 def like(array: np.ndarray, dtype: Any) -> np.ndarray:
@@ -52,22 +54,23 @@ def release(*arrays: np.ndarray | None) -> None:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def slices(count: int, size: int = AT_ONCE) -> Iterator[slice]:
+def slices(count: int, size: int | None = None) -> Iterator[slice]:
     """Some rows after the other."""
+    size = size or AT_ONCE
     for start in range(0, count, size):
         yield slice(start, min(count, start + size))
 
 
-def blocks(*arrays: np.ndarray, size: int = AT_ONCE) -> Iterator[tuple[np.ndarray, ...]]:
+def blocks(*arrays: np.ndarray, size: int | None = None) -> Iterator[tuple[np.ndarray, ...]]:
     """Some rows of arrays of one length at a time; pages that were read are given back."""
     for rows in slices(len(arrays[0]), size):
         yield tuple(array[rows] for array in arrays)
         release(*arrays)
 
 
-def slices_of_users(users: np.ndarray, size: int = AT_ONCE) -> Iterator[slice]:
+def slices_of_users(users: np.ndarray, size: int | None = None) -> Iterator[slice]:
     """Clicks that are sorted by user, some whole users after the other; all at once where they are in memory."""
-    start, count = 0, len(users)
+    start, count, size = 0, len(users), size or AT_ONCE
     while start < count:
         stop = min(count, start + size) if is_stored(users) else count
         if stop < count:
@@ -100,6 +103,7 @@ class Growing:
     def __init__(self, dtype: Any) -> None:
         self.dtype, self.count = np.dtype(dtype), 0
         self._file = _new_file()
+        finalize(self, self._file.close)
 
     def append(self, values: np.ndarray) -> None:
         try:
@@ -109,11 +113,13 @@ class Growing:
         self.count += len(values)
 
     def array(self) -> np.ndarray:
+        """The whole array; nothing can be added any more."""
         try:
             self._file.flush()
         except OSError as error:
             raise _no_room(0) from error
-        return _mapped(self._file, self.dtype, self.count)
+        with self._file:
+            return _mapped(self._file, self.dtype, self.count)
 
 
 def chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
