@@ -77,10 +77,8 @@ class Stages:
         self.peak = self.highest = 0.0
         self.done = False
         threading.Thread(target=self._watch, daemon=True).start()
-        print(
-            f"{'stage':28} {'seconds':>8} {'of CPU':>7} {'peak MB':>9} {'at its end':>11} {'anonymous':>10} {'files':>8}",
-            flush=True,
-        )
+        heads = f"{'seconds':>8} {'of CPU':>7} {'peak MB':>9} {'at its end':>11} {'anonymous':>10} {'files':>8}"
+        print(f"{'stage':28} {heads}", flush=True)
 
     def _watch(self) -> None:
         while not self.done:
@@ -136,16 +134,18 @@ def watch(stages: Stages) -> None:
 
 def fit(folder: Path, out: Path, words: list[str], report: bool) -> None:
     stages = Stages()
+    from accord.cli.process import as_a_command, system_memory
     from accord.cli.words import settings_of
     from accord.estimators.recommender import Recommender
     from accord.report import write_run_report
 
     stages.of("imports", lambda: None)()
     watch(stages)
-    rec = Recommender(**settings_of(words))
-    started = time.perf_counter()
-    rec.fit(folder, verbose=True)
-    rec.save(out, also=(lambda draft: write_run_report(rec, draft / "report.html")) if report else None)
+    settings: dict[str, Any] = settings_of(words)
+    rec, started = Recommender(**settings), time.perf_counter()
+    with as_a_command(lambda *_: None), system_memory():  # memory as a command has it
+        rec.fit(folder, verbose=True)
+        rec.save(out, also=(lambda draft: write_run_report(rec, draft / "report.html")) if report else None)
     for record in rec.history_:
         each = 1e6 * record["train_seconds"] / rec.notes_["train"]
         print(
@@ -157,10 +157,12 @@ def fit(folder: Path, out: Path, words: list[str], report: bool) -> None:
 
 def audit(run: Path, out: Path) -> None:
     stages = Stages()
+    from accord.cli.process import as_a_command
     from accord.cli.runs import run_audit
 
     stages.of("imports", lambda: None)()
-    stages.of("audit", run_audit)(run, 10, None, out, None, None)
+    with as_a_command(lambda *_: None):
+        stages.of("audit", run_audit)(run, 10, None, out, None, None)
     print(f"highest {stages.highest:.0f} MB")
 
 

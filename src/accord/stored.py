@@ -54,6 +54,14 @@ def release(*arrays: np.ndarray | None) -> None:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
+def trim() -> None:
+    """Give memory back that was freed and is kept for later: by Arrow, and by the C library."""
+    import pyarrow as pa
+
+    for pool in (pa.default_memory_pool(), pa.system_memory_pool()):
+        pool.release_unused()
+
+
 def slices(count: int, size: int | None = None) -> Iterator[slice]:
     """Some rows after the other."""
     size = size or AT_ONCE

@@ -19,7 +19,7 @@ from accord.data.marks import as_marks, as_weights
 from accord.data.reading import OpenLog, filtered, is_text, open_log
 from accord.data.times import read_times
 from accord.errors import DataError, SettingError
-from accord.stored import AT_ONCE, Growing, blocks, slices
+from accord.stored import AT_ONCE, Growing, blocks, slices, trim
 
 pc: Any = pyarrow.compute
 """Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
@@ -156,13 +156,13 @@ def _streamed(log: OpenLog, text: bool, drop: bool) -> LogRows:
     user_ids, item_ids = of_users.ids(drop), of_items.ids(drop)
     if not files[0].count:
         raise _no_clicks(where)
-    pa.default_memory_pool().release_unused()  # where ids were looked up
     rows = None if kept is None else kept.array()
     users, items = files[0].array(), files[1].array()
     read = {what: own.array(log, rows) for what, own in others.items()}
     values = {what: own for what, (own, _) in read.items()}
     time_type = read["times"][1] if "times" in read else None
     origin = Origin(total, total - len(users), _fingerprint(users, items, user_ids, item_ids, rows))
+    trim()  # ids were looked up in large tables
     return LogRows(columns, rows, users, items, user_ids, item_ids, values, time_type, origin)
 
 

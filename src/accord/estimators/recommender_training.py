@@ -26,6 +26,7 @@ from accord.estimators.recommender_stacks import shared_by_stack
 from accord.estimators.scorers import gives_scores
 from accord.models import trait
 from accord.models.stack import stack_kind
+from accord.stored import trim
 from accord.training import Run
 
 if TYPE_CHECKING:
@@ -54,7 +55,9 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     eval_set = cache.get(key, [split.clicks, watched], lambda: eval_task(rec, watched, made))
     capture = stack_kind(class_of(settings.model, rec.task)) is not None
     options = settings.training_options(len(rec.user_ids_), capture)
-    options = replace(options, in_files=isinstance(made, StoredInteractions))
+    if isinstance(made, StoredInteractions):
+        options = replace(options, in_files=True)
+        trim()
     return Prepared(
         Run(options, made, ClickFeed, valid, eval_set),
         lambda role, architecture=None: build(rec, role, architecture, made),
