@@ -193,6 +193,10 @@ def test_validation_pairs_and_seen_pairs_join_a_log_in_files(made: Simulation) -
         )
         for memory in (0, 2)
     ]
+    assert stored.is_stored(rec[0].clicks_.users)
+    assert (rec[0].part_ == 3).sum() > 100
     assert rec[0].notes_ == rec[1].notes_
+    for name in ("counts", "times", "first_rows"):
+        assert np.array_equal(getattr(rec[0].clicks_, name), getattr(rec[1].clicks_, name))
     assert np.array_equal(rec[0].part_, rec[1].part_)
     assert np.array_equal(rec[0].clicks_.keys, rec[1].clicks_.keys)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,7 +20,7 @@ from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
-from accord.stored import blocks, like, release, slices, tally, where_true
+from accord.stored import Growing, blocks, is_stored, like, release, slices, slices_of_users, tally, where_true
 
 PAIR_BLOCK = 1 << 14
 """Pairs scored at a time."""
@@ -133,30 +133,39 @@ def with_seen(clicks: Clicks, part: np.ndarray, seen: Any) -> tuple[Clicks, np.n
 def _joined(clicks: Clicks, part: np.ndarray, source: Any, code: int) -> tuple[Clicks, np.ndarray, int, int]:
     """Clicks and parts with the new pairs of a table, how many were new, and how many were given."""
     pairs = match_pairs(source, clicks.user_ids, clicks.item_ids, clicks.columns, allow_unknown=code == SEEN)
-    users, items = pairs.users[pairs.known], pairs.items[pairs.known]
-    keys = np.setdiff1d(pair_keys(users, items, len(clicks.item_ids)), clicks.keys)
-    if not len(keys):
-        return clicks, part, 0, len(pairs.users)
-    merged = np.concatenate([clicks.keys, keys])
-    order = np.argsort(merged, kind="stable")
-    parts = np.concatenate([part, np.full(len(keys), code, np.int8)])[order]
-    n_items, times = len(clicks.item_ids), clicks.times
-    joined = replace(
-        clicks,
-        users=(merged[order] // n_items).astype(np.int32),
-        items=(merged[order] % n_items).astype(np.int32),
-        counts=np.concatenate([clicks.counts, np.ones(len(keys), np.uint8)])[order],
-        times=None if times is None else np.concatenate([times, np.zeros(len(keys), times.dtype)])[order],
-        first_rows=_longer(clicks.first_rows, len(keys), -1, order),
-        weights=_longer(clicks.weights, len(keys), 1, order),
-        marks=_longer(clicks.marks, len(keys), UNKNOWN, order),
-    )
-    return joined, parts, len(keys), len(pairs.users)
+    n_items, given = len(clicks.item_ids), len(pairs.users)
+    wanted = np.unique(pair_keys(pairs.users[pairs.known], pairs.items[pairs.known], n_items))
+    filled = {"counts": 1, "times": 0, "first_rows": -1, "weights": 1, "marks": UNKNOWN}
+    columns = {name: values for name in filled if (values := getattr(clicks, name)) is not None} | {"part": part}
+    made: dict[str, list[np.ndarray] | Growing] = {}
+    added = 0
+    for rows, keys, new in _new_pairs(clicks, wanted):
+        merged = np.concatenate([keys, new])
+        order = np.argsort(merged, kind="stable")
+        merged, added = merged[order], added + len(new)
+        some = {"users": (merged // n_items).astype(np.int32), "items": (merged % n_items).astype(np.int32)}
+        for name, values in columns.items():
+            more = np.full(len(new), filled.get(name, code), values.dtype)
+            some[name] = np.concatenate([values[rows], more])[order]
+        for name, values in some.items():
+            made.setdefault(name, Growing(values.dtype) if is_stored(clicks.users) else []).append(values)
+        release(*columns.values())
+    if not added:
+        return clicks, part, 0, given
+    found = {name: own.array() if isinstance(own, Growing) else own[0] for name, own in made.items()}
+    parts = found.pop("part")
+    return replace(clicks, **found), parts, added, given
 
 
-def _longer(values: np.ndarray | None, more: int, filled: int, order: np.ndarray) -> np.ndarray | None:
-    """A column of clicks with a value for so many more, in a new order."""
-    return None if values is None else np.concatenate([values, np.full(more, filled, values.dtype)])[order]
+def _new_pairs(clicks: Clicks, wanted: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Rows of some whole users, their pairs, and which wanted pairs of these users they are not; in order."""
+    n_items, done = len(clicks.item_ids), 0
+    for rows in slices_of_users(clicks.users):
+        keys = pair_keys(clicks.users[rows], clicks.items[rows], n_items)
+        last = rows.stop == len(clicks)
+        end = len(wanted) if last else int(np.searchsorted(wanted, int(clicks.users[rows.stop]) * n_items))
+        yield rows, keys, np.setdiff1d(wanted[done:end], keys)
+        done = end
 
 
 def clicks_from(
