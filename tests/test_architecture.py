@@ -13,7 +13,7 @@ import accord
 
 SOURCE = Path(accord.__file__).parent
 ORDER = [
-    ("errors", "files", "locks", "memory", "plain", "registry"),
+    ("errors", "files", "locks", "memory", "plain", "registry", "stored"),
     ("extras",),
     ("kernels",),
     ("ranks",),
@@ -40,10 +40,10 @@ MAY = {
     "ranks": {"errors", "kernels"},
     "objectives": set(),
     "models": {"errors", "registry", "kernels", "ranks"},
-    "data": {"errors", "files", "locks", "memory", "plain", "extras"},
+    "data": {"errors", "files", "locks", "memory", "plain", "extras", "stored"},
     "decisions": {"errors", "files", "locks", "plain"},
     "batches": {"data", "models"},
-    "optim": {"kernels", "ranks"},
+    "optim": {"kernels", "ranks", "stored"},
     "methods": {"errors", "registry", "objectives", "models", "optim"},
     "evaluation": {"errors", "kernels", "data"},
 }

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from accord import memory
-from accord.data import databases, dialects, reading
+from accord.data import databases, dialects, parquet_parts
 from accord.data.databases import Query
 from accord.data.parquet_files import read_parquet_bytes
 from accord.data.reading import read_standard_input, read_table
@@ -143,7 +143,7 @@ def test_parts_of_several_types_are_made_one_where_that_fits(
         for k, kind in enumerate(kinds):
             pq.write_table(pa.table({"user": np.arange(1000).astype(kind)}), tmp_path / folder / f"{k}.parquet")
     asked: list[tuple[int, str]] = []
-    monkeypatch.setattr(reading, "refuse_too_large", lambda need, what, advice: asked.append((need, what)))
+    monkeypatch.setattr(parquet_parts, "refuse_too_large", lambda need, what, advice: asked.append((need, what)))
     assert read_table(tmp_path / "same")[0].num_rows == 2000
     assert asked == []
     assert read_table(tmp_path / "several")[0].num_rows == 2000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from accord.files import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from accord.estimators.issue_list import IssueList
 
 FORMATS = ("table", "csv", "json", "parquet", "arrow")
 FORMULA, NUMBER = r"^[\s'\"]*[=+\-@\t\r\n＝＋－＠]", r"^[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?$"
@@ -35,26 +38,30 @@ def check_format(format_: str | None, path: Path | None) -> str:
 
 
 def emit(
-    table: pa.Table, format_: str | None, path: Path | None, title: str, spreadsheet: bool = False
+    table: pa.Table | IssueList, format_: str | None, path: Path | None, title: str, spreadsheet: bool = False
 ) -> dict[str, Any]:
     """To a file, in the format of the flag or of the file's name, or to the screen.
 
     Gives what a program is told: the rows, or where they were written.
     """
+    import pyarrow as pa
+
     chosen = check_format(None if ui.is_muted() and path is None else format_, path)
-    if ui.is_muted() and path is None:
-        return {"rows": table.to_pylist()}
-    if chosen == "table" and path is None:
-        rows = [[_cell(value) for value in row.values()] for row in table.to_pylist()]
-        ui.table([table.column_names, *rows], title, _ids_of(table))
-    elif path is None:
-        if sys.stdout is None:  # closed by whoever started the command
-            raise SettingError("There is no standard output to write to; name a file with --out.")
-        text = as_text(table, chosen, spreadsheet)
-        sys.stdout.write(harmless(text, lines=True) if sys.stdout.isatty() else text)
-    else:
+    if path is not None:
         write(table, chosen, path, spreadsheet)
         ui.say(f"{table.num_rows} rows written to {path}")
+        return {"written": path, "count": table.num_rows}
+    whole: Any = table if isinstance(table, pa.Table) else pa.concat_tables(table.parts())
+    if ui.is_muted():
+        return {"rows": whole.to_pylist()}
+    if chosen == "table":
+        rows = [[_cell(value) for value in row.values()] for row in whole.to_pylist()]
+        ui.table([whole.column_names, *rows], title, _ids_of(whole))
+    else:
+        if sys.stdout is None:  # closed by whoever started the command
+            raise SettingError("There is no standard output to write to; name a file with --out.")
+        text = as_text(whole, chosen, spreadsheet)
+        sys.stdout.write(harmless(text, lines=True) if sys.stdout.isatty() else text)
     return {"written": path, "count": table.num_rows}
 
 
@@ -134,7 +141,7 @@ def for_spreadsheets(table: pa.Table) -> pa.Table:
     return pa.table([plain(column) for column in table.columns], names)
 
 
-def write(table: pa.Table, format_: str, path: Path, spreadsheet: bool = False) -> None:
+def write(table: pa.Table | IssueList, format_: str, path: Path, spreadsheet: bool = False) -> None:
     """Atomically: the file is whole, or not there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -143,9 +150,26 @@ def write(table: pa.Table, format_: str, path: Path, spreadsheet: bool = False) 
         raise cannot_write(path, error) from error
 
 
-def _write(table: pa.Table, format_: str, path: Path, spreadsheet: bool) -> None:
+def _write(table: pa.Table | IssueList, format_: str, path: Path, spreadsheet: bool) -> None:
+    import pyarrow as pa
+
     with whole_file(path, follow=True) as draft:
+        if not isinstance(table, pa.Table):
+            if format_ == "parquet":
+                _write_parts(table.parts(), draft)
+                return
+            table = pa.concat_tables(table.parts())
         write_table(table, format_, draft, path, spreadsheet)
+
+
+def _write_parts(parts: Iterator[pa.Table], draft: Path) -> None:
+    """Parquet, part after part."""
+    import pyarrow.parquet as parquet
+
+    first = next(parts)
+    with parquet.ParquetWriter(draft, first.schema) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part)
 
 
 def write_table(table: pa.Table, format_: str, draft: Path, path: Path, spreadsheet: bool = False) -> None:

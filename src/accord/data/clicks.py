@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute
 
 from accord.data.columns import Columns, begun, choose_columns
-from accord.data.databases import Query
-from accord.data.ids import Ids, encode
-from accord.data.marks import as_marks, as_weights, mean_weights, one_mark
-from accord.data.reading import filtered, is_text, name_of, read_log, read_table
-from accord.data.times import read_times
-from accord.errors import DataError, SettingError
+from accord.data.ids import Ids
+from accord.data.log_rows import Origin, read_rows
+from accord.data.marks import as_marks, one_mark
+from accord.data.merging import merged, merged_in_files, pair_keys
+from accord.data.reading import name_of, read_table
+from accord.errors import DataError
+from accord.stored import blocks, chosen, is_stored
 
 pc: Any = pyarrow.compute
 """Untyped: pyarrow makes these functions at import, where type checkers do not see them."""
@@ -24,18 +24,6 @@ OnMissing = Literal["drop", "refuse"]
 """What is done with rows without a user or an item."""
 FEWEST = 0.01
 """The share of a truth's rows whose ids must be those of the log."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """By which a log is known again, and its rows are found."""
-
-    rows: int
-    """How many the source has."""
-    dropped: int
-    """Rows without a user or an item, which are no clicks."""
-    fingerprint: str
-    """Of the pairs, row by row."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +36,9 @@ class Clicks:
     item_ids: Ids
     counts: np.ndarray
     """How often each pair is in the log."""
-    times: np.ndarray | None
-    """Time of the first click of each pair, as a number that grows with time."""
     columns: Columns
+    times: np.ndarray | None = None
+    """Time of the first click of each pair, as a number that grows with time."""
     time_type: pa.DataType | None = None
     """The type of the log's time column, so that times go out as they came in."""
     first_rows: np.ndarray | None = None
@@ -67,18 +55,34 @@ class Clicks:
     @property
     def merged(self) -> int:
         """How many rows of the log repeated an earlier pair."""
-        return int(self.counts.sum(dtype=np.int64)) - len(self)
+        return sum(int(some.sum(dtype=np.int64)) for (some,) in blocks(self.counts)) - len(self)
 
     @property
     def keys(self) -> np.ndarray:
         """One increasing number per pair."""
         return pair_keys(self.users, self.items, len(self.item_ids))
 
+    @property
+    def identity(self) -> np.ndarray | str:
+        """By which they are known to be the same: every pair; of a log in files, what its rows were known by."""
+        return self.origin.fingerprint if self.origin is not None and is_stored(self.users) else self.keys
+
+    @property
+    def in_order(self) -> bool:
+        """Whether they are distinct and sorted by user and then by item."""
+        before, n_items = -1, len(self.item_ids)
+        for users, items in blocks(self.users, self.items):
+            keys = pair_keys(users, items, n_items)
+            if keys[0] <= before or (np.diff(keys) <= 0).any():
+                return False
+            before = int(keys[-1])
+        return True
+
     def subset(self, rows: np.ndarray) -> Clicks:
         """The clicks of some rows (a mask or increasing positions), over the same ids."""
         each = ("users", "items", "counts", "times", "first_rows", "weights", "marks")
         columns: dict[str, Any] = {name: getattr(self, name) for name in each}
-        return replace(self, **{name: None if own is None else own[rows] for name, own in columns.items()})
+        return replace(self, **{name: None if own is None else chosen(own, rows) for name, own in columns.items()})
 
     def to_table(self) -> pa.Table:
         """Raw ids and times under the names they came with."""
@@ -92,73 +96,6 @@ class Clicks:
         return pa.table(columns)
 
 
-def pair_keys(users: np.ndarray, items: np.ndarray, n_items: int) -> np.ndarray:
-    keys = np.multiply(users, n_items, dtype=np.int64)
-    keys += items
-    return keys
-
-
-@dataclass(frozen=True)
-class LogRows:
-    """The rows of a log that are clicks, in their order."""
-
-    table: pa.Table
-    """The columns that were asked for besides those of users and items."""
-    columns: Columns
-    rows: np.ndarray | None
-    """Their numbers in the source; None where every row is a click."""
-    users: np.ndarray
-    items: np.ndarray
-    user_ids: Ids
-    item_ids: Ids
-    origin: Origin
-
-
-def read_rows(
-    source: Any,
-    *,
-    user: str | None = None,
-    item: str | None = None,
-    time: str | None = None,
-    query: str | None = None,
-    weight: str | None = None,
-    trusted: str | None = None,
-    on_missing: str = "drop",
-) -> LogRows:
-    """Read a log in any form and give every id a row number; rows without an id are left out, or refused."""
-    if on_missing not in ("drop", "refuse"):
-        raise SettingError(f"on_missing is '{on_missing}'; choose drop or refuse.")
-    source = with_query(source, query)
-    where, text = name_of(source), is_text(source)
-    table, columns = read_log(source, user=user, item=item, time=time, weight=weight, trusted=trusted)
-    total, rows = len(table), None
-
-    def codes(kind: str, name: str) -> tuple[np.ndarray, Ids]:
-        return encode(table[name], kind, where, name, from_text=text, drop=on_missing == "drop")
-
-    users, user_ids = codes("user", columns.user)
-    items, item_ids = codes("item", columns.item)
-    clicked = (users >= 0) & (items >= 0)
-    if not clicked.all():
-        rows = np.flatnonzero(clicked)
-        if not len(rows):
-            raise DataError(f"No row of {where} has both a user and an item; name the columns that hold them.")
-        table = filtered(table, clicked)  # ids of such rows alone are no users and no items
-        (users, user_ids), (items, item_ids) = codes("user", columns.user), codes("item", columns.item)
-    origin = Origin(total, total - len(users), _fingerprint(users, items, user_ids, item_ids, rows))
-    further = [name for name in (columns.time, columns.weight, columns.trusted) if name]
-    return LogRows(table.select(further), columns, rows, users, items, user_ids, item_ids, origin)
-
-
-def with_query(source: Any, query: str | None) -> Any:
-    """A database and a query are one source."""
-    if query is None:
-        return source
-    if isinstance(source, Query):
-        raise SettingError("The log is a query already; give one of them.")
-    return Query(source, query)
-
-
 def load_clicks(
     source: Any,
     *,
@@ -170,49 +107,35 @@ def load_clicks(
     weight: str | None = None,
     trusted: Any = None,
     on_missing: str = "drop",
+    memory: float | None = None,
 ) -> Clicks:
     """Read a log in any form, give every id a row number, and merge repeated clicks.
 
     ``known`` is a table of pairs whose ids are given row numbers too, though they may have no click. ``query`` says
     which rows of a database are the log. Rows without a user or an item are dropped (and counted in ``origin``), or
     refused. ``weight`` names a column of weights. ``trusted`` is a column, or a table of pairs with such a column,
-    that says which clicks are right or wrong for sure.
+    that says which clicks are right or wrong for sure. What would take more than ``memory`` bytes is kept in files:
+    the arrays are the same, and are read where they are looked at.
     """
     column = trusted if isinstance(trusted, str) and not _is_place(trusted) else None
-    log = read_rows(
-        source, user=user, item=item, time=time, query=query, weight=weight, trusted=column, on_missing=on_missing
-    )
-    columns, where, user_ids, item_ids = log.columns, name_of(source), log.user_ids, log.item_ids
-    times, time_type = (
-        (None, None) if columns.time is None else read_times(log.table[columns.time], where, columns.time)
-    )
-    weights = None if weight is None else as_weights(log.table[weight], where, weight)
-    marks = None if column is None else as_marks(log.table[column], where, column)
-    first_of, origin = log.rows, log.origin
+    named: dict[str, Any] = {"user": user, "item": item, "time": time, "weight": weight, "trusted": column}
+    log = read_rows(source, query=query, on_missing=on_missing, memory=memory, **named)
+    columns, user_ids, item_ids, where = log.columns, log.user_ids, log.item_ids, name_of(source)
     if known is not None:
-        others = read_rows(known, **columns_alike(columns, known))
+        named = columns_alike(columns, known)
+        others = read_rows(known, **named)
         user_ids, item_ids = user_ids.extended(others.user_ids.values), item_ids.extended(others.item_ids.values)
-    keys = pair_keys(log.users, log.items, len(item_ids))
-    del log
-    pa.default_memory_pool().release_unused()  # the text of the log, before as much is taken for its order
-    keys, order = _sorted(keys)
-    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    counts = np.diff(first, append=len(keys))
-    keys, first_rows = keys[first], order[first]
-    clicks = Clicks(
-        users=(keys // len(item_ids)).astype(np.int32),
-        items=(keys % len(item_ids)).astype(np.int32),
-        user_ids=user_ids,
-        item_ids=item_ids,
-        counts=counts.astype(np.min_scalar_type(counts.max(initial=0))),  # mostly a byte each, of millions
-        times=None if times is None else np.minimum.reduceat(times[order], first),
-        columns=columns,
-        time_type=time_type,
-        first_rows=first_rows if first_of is None else first_of[first_rows],
-        weights=None if weights is None else mean_weights(weights[order], first, counts),
-        marks=None if marks is None else one_mark(marks[order], first, where),
-        origin=origin,
-    )
+    kept: dict[str, Any] = {"columns": columns, "time_type": log.time_type, "origin": log.origin}
+    if is_stored(log.users):
+        found = merged_in_files(log, len(item_ids), where)
+    else:
+        keys, values, first_of = pair_keys(log.users, log.items, len(item_ids)), log.values, log.rows
+        del log
+        pa.default_memory_pool().release_unused()  # the text of the log, before as much is taken for its order
+        found = merged(keys, values, len(item_ids), where)
+        if first_of is not None:
+            found["first_rows"] = first_of[found["first_rows"]]
+    clicks = Clicks(user_ids=user_ids, item_ids=item_ids, **kept, **found)
     return clicks if trusted is None or column is not None else _marked(clicks, trusted)
 
 
@@ -253,40 +176,6 @@ def locate(keys: np.ndarray, wanted: np.ndarray, known: np.ndarray) -> tuple[np.
     """Where numbers are among increasing ones, and which of them are there at all."""
     at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return at, known & (keys[at] == wanted)
-
-
-def _fingerprint(
-    users: np.ndarray, items: np.ndarray, user_ids: Ids, item_ids: Ids, rows: np.ndarray | None
-) -> str:
-    """A hash of the pairs of a log, row by row, the same in whatever format they came."""
-    made = hashlib.blake2b(digest_size=16)
-    for ids in (user_ids, item_ids):
-        text = pc.cast(ids.values, pa.large_string())
-        made.update(f"{len(text)} ".encode())
-        for buffer in text.buffers()[1:]:
-            made.update(b"" if buffer is None else buffer)
-    for codes in (users, items, *(() if rows is None else (rows,))):
-        made.update(np.ascontiguousarray(codes).data)
-    return made.hexdigest()
-
-
-def _sorted(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers in increasing order, and where each was; of equal ones the first comes first.
-
-    It is done in place where it can be: each further array of ten million numbers is 80 MB.
-    """
-    bits = len(keys).bit_length()
-    if int(keys.max(initial=0)).bit_length() + bits > 63:
-        order = np.argsort(keys, kind="stable")
-        return keys[order], order
-    kind = np.int32 if bits < 32 else np.int64
-    keys <<= bits  # one sort of numbers is faster than one of places
-    keys |= np.arange(len(keys), dtype=kind)
-    keys.sort()
-    order = np.empty(len(keys), kind)
-    np.bitwise_and(keys, (1 << bits) - 1, out=order, casting="unsafe")
-    keys >>= bits
-    return keys, order
 
 
 @dataclass(frozen=True)

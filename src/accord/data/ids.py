@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ EXACT = {pa.float16(): 2**11, pa.float32(): 2**24, pa.float64(): 2**53}
 """Up to where every whole number is a float of its own."""
 MISSING = -1
 """The row number of an id that is missing."""
+VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""Types that polars uses, which Arrow can take no values out of, and what they become."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Ids:
         """Row numbers of raw ids, −1 where an id is unknown; '7' finds 7 and 7 finds '7'."""
         array = raw if isinstance(raw, pa.Array | pa.ChunkedArray) else as_id_array(raw, self.kind)
         if pa.types.is_dictionary(array.type):
-            array = _plain_values(array)
+            array = plain_values(array)
         try:
             found = pc.index_in(self._alike(_whole_or_none(array)), value_set=self.values)
         except pa.ArrowException as error:
@@ -112,29 +115,46 @@ def encode(
     """
     if pa.types.is_dictionary(column.type):
         column = _without_unused_categories(column)
-    if not _can_be_ids(column.type):
-        raise DataError(
-            f"Column '{name}' of {where} is of type {column.type}; {kind} ids are strings or integers, so turn it "
-            "into strings."
-        )
-    if pa.types.is_floating(_value_type(column.type)):
-        column = _whole_numbers(column, kind, where, name)
+    column = readable(column, kind, where, name)
     encoded = pc.dictionary_encode(column).combine_chunks() if column.num_chunks else None
     if encoded is None:
         return np.empty(0, np.int32), Ids(pa.array([], pa.string()), kind)
     if isinstance(encoded, pa.ChunkedArray):  # combine_chunks gives chunks back where one would overflow
         encoded = pa.concat_arrays(encoded.chunks)
-    try:
+    with _unreadable(kind, where, name):
         codes, values = _present(encoded)
-        values = _canonical(values, from_text)
+    ids = ids_of(values, kind, where, name, from_text=from_text)
+    absent = np.flatnonzero(codes < 0)
+    if len(absent) and not drop:
+        refuse_missing(len(absent), int(absent[0]), kind, where, name)
+    return codes, ids
+
+
+def readable(column: pa.ChunkedArray, kind: str, where: str, name: str) -> pa.ChunkedArray:
+    """A column of strings or integers; what is neither is refused."""
+    if not _can_be_ids(column.type):
+        raise DataError(
+            f"Column '{name}' of {where} is of type {column.type}; {kind} ids are strings or integers, so turn it "
+            "into strings."
+        )
+    return _whole_numbers(column, kind, where, name) if pa.types.is_floating(_value_type(column.type)) else column
+
+
+def ids_of(values: pa.Array, kind: str, where: str, name: str, *, from_text: bool = False) -> Ids:
+    """Distinct values of a column as ids."""
+    with _unreadable(kind, where, name):
+        return Ids(_canonical(values, from_text), kind)
+
+
+@contextmanager
+def _unreadable(kind: str, where: str, name: str) -> Iterator[None]:
+    try:
+        yield
     except pa.ArrowException as error:
         raise DataError(
             f"Column '{name}' of {where} cannot be read as {kind} ids, strings or integers of 64 bits; turn it "
             "into strings."
         ) from error
-    if not drop:
-        _refuse_missing(codes, kind, where, name)
-    return codes, Ids(values, kind)
 
 
 def _present(encoded: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:
@@ -143,14 +163,14 @@ def _present(encoded: pa.DictionaryArray) -> tuple[np.ndarray, pa.Array]:
     if indices.null_count:  # else it would be a copy of all
         indices = pc.fill_null(indices, MISSING)
     codes = np.asarray(indices, dtype=np.int32)
-    absent = np.asarray(_are_missing(values))
+    absent = np.asarray(are_missing(values))
     if not absent.any():
         return codes, values
     numbers = np.where(absent, MISSING, np.cumsum(~absent) - 1).astype(np.int32)
     return np.where(codes < 0, MISSING, numbers[codes]), values.filter(pa.array(~absent))
 
 
-def _are_missing(values: pa.Array) -> pa.Array:
+def are_missing(values: pa.Array) -> pa.Array:
     missing = pc.is_null(values, nan_is_null=pa.types.is_floating(values.type))
     if pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type):
         values = pc.cast(values, pa.large_string())
@@ -178,13 +198,12 @@ def _without_unused_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _dictionary(chunk: pa.DictionaryArray) -> pa.Array:
-    """The values of a dictionary array; Arrow cannot take values out of the view types that polars uses."""
-    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    """The values of a dictionary array."""
     values = chunk.dictionary
-    return pc.cast(values, views.get(values.type, values.type))
+    return pc.cast(values, VIEWS.get(values.type, values.type))
 
 
-def _plain_values(array: pa.DictionaryArray | pa.ChunkedArray) -> pa.ChunkedArray:
+def plain_values(array: pa.DictionaryArray | pa.ChunkedArray) -> pa.ChunkedArray:
     """A dictionary column with each row's own value."""
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     rows = [_dictionary(chunk).take(chunk.indices) for chunk in chunks]
@@ -202,19 +221,19 @@ def _can_be_ids(kind: pa.DataType) -> bool:
     return not pa.types.is_nested(inner) and not pa.types.is_dictionary(inner)
 
 
-def _refuse_missing(codes: np.ndarray, kind: str, where: str, name: str) -> None:
-    count = int((codes < 0).sum())
+def refuse_missing(count: int, first: int, kind: str, where: str, name: str) -> None:
+    """An error where ids are missing, the first of them in a row."""
     if count:
         raise DataError(
             f"{count} missing {kind} id{'s' if count > 1 else ''} in column '{name}' of {where} "
-            f"(the first in data row {int((codes < 0).argmax()) + 1}); drop those rows or fill them in."
+            f"(the first in data row {first + 1}); drop those rows or fill them in."
         )
 
 
 def _whole_numbers(column: pa.ChunkedArray, kind: str, where: str, name: str) -> pa.ChunkedArray:
     """Floats as the integers they stand for; what is missing stays missing."""
     if pa.types.is_dictionary(column.type):
-        column = _plain_values(pa.chunked_array(column.chunks, column.type))
+        column = plain_values(pa.chunked_array(column.chunks, column.type))
     exact = EXACT[column.type]
     column = pc.if_else(pc.is_null(column, nan_is_null=True), None, pc.cast(column, pa.float64()))
     if pc.any(pc.greater(pc.abs(column), float(exact))).as_py():

@@ -245,10 +245,11 @@ class Interactions:
     def sample_pairs(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Non-clicks: users as often as they click, each with an item drawn from those left unclicked."""
         rows = self._usable_rows
-        rows = torch.arange(len(self), device=self.device) if rows is None else rows
-        if not len(rows):
+        usable = len(self) if rows is None else len(rows)
+        if not usable:
             raise DataError(NO_NEGATIVE)
-        chosen = rows[torch.randint(len(rows), (count,), generator=generator, device=self.device)]
+        chosen = torch.randint(usable, (count,), generator=generator, device=self.device)
+        chosen = chosen if rows is None else rows[chosen]
         users = self.users[chosen].long()
         return users, self.sample_negatives(users, generator)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -76,11 +77,53 @@ def _read(raw: BinaryIO, where: str, names: list[str] | None) -> pa.Table:
         raise
     except DAMAGE as error:
         raise _damaged(where, error) from error
-    if len(set(table.column_names)) < len(table.column_names):
-        raise DataError(f"{begun(where)} names a column twice; give each its own name.")
+    _refuse_twice(table.column_names, where)
     if names is not None and set(table.column_names) != set(names):
         raise DataError(f"{begun(where)} has not the columns {', '.join(names)}.")
     return table
+
+
+def head_of(path: Path, *, inside: bool = False) -> tuple[pa.Schema, int]:
+    """The columns of a file and its rows, as its footer says."""
+    try:
+        with open_plain(path, inside=inside) as raw, _opened(raw, f"'{path}'") as file:
+            schema, rows = file.schema_arrow, file.metadata.num_rows
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise _damaged(f"'{path}'", error) from error
+    _refuse_twice(schema.names, f"'{path}'")
+    return schema, rows
+
+
+def stream_parquet_file(path: Path, names: list[str], rows: int, *, inside: bool = False) -> Iterator[pa.Table]:
+    """Some columns of a Parquet file, at most so many rows at a time, each value looked at.
+
+    A group of rows that cannot fit into memory is refused before anything of it is read.
+    """
+    where = f"'{path}'"
+    try:
+        with open_plain(path, inside=inside) as raw, _opened(raw, where) as file:
+            missing = file.metadata.num_rows
+            for group in range(file.num_row_groups):
+                slow = _refuse_bombs(raw, where, names, group)
+                size = min(rows, slow) if slow else rows
+                for batch in file.iter_batches(size, [group], names, use_threads=False):
+                    table = pa.Table.from_batches([batch])
+                    table.validate(full=True)
+                    missing -= len(table)
+                    yield table.select(names)
+            if missing:
+                raise ValueError(f"it has other rows than the {file.metadata.num_rows:,} of its footer")
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise _damaged(where, error) from error
+
+
+def _refuse_twice(names: list[str], where: str) -> None:
+    if len(set(names)) < len(names):
+        raise DataError(f"{begun(where)} names a column twice; give each its own name.")
 
 
 def _damaged(where: str, error: Exception) -> DataError:
@@ -148,10 +191,11 @@ class _Need:
         return self.plain + self.repeated
 
 
-def _refuse_bombs(raw: BinaryIO, where: str, names: list[str] | None) -> int:
-    """Refuse what cannot fit. Rows to read at a time, where the sizes of texts are known only then; else 0."""
+def _refuse_bombs(raw: BinaryIO, where: str, names: list[str] | None, group: int | None = None) -> int:
+    """Refuse what cannot fit, of all groups of rows or of one. Rows to read at a time, where the sizes of texts are
+    known only then; else 0."""
     needs: dict[str, _Need] = {}
-    chunks, count = read_chunks(raw), 0
+    chunks, count = [one for one in read_chunks(raw) if group in (None, one.group)], 0
     for chunk in chunks:
         name = chunk.leaf.name
         if names is None or any(name == one or name.startswith(f"{one}.") for one in names):

@@ -56,6 +56,8 @@ class Chunk:
     values: int
     start: int
     end: int
+    group: int = 0
+    """The number of the group."""
 
 
 def length_of(file: BinaryIO) -> int:
@@ -82,11 +84,11 @@ def read_chunks(file: BinaryIO) -> list[Chunk]:
         footer = _Compact(content_at(file, length, size - 8 - length)).struct()
         leaves = _leaves(_many(footer, 2))
         chunks = []
-        for group in _many(footer, 4):
+        for number, group in enumerate(_many(footer, 4)):
             columns = _many(group, 1)
             if len(columns) != len(leaves):
                 raise ValueError("a group of rows has other columns than the file")
-            chunks += [_chunk(leaf, column, group) for leaf, column in zip(leaves, columns, strict=True)]
+            chunks += [_chunk(leaf, one, group, number) for leaf, one in zip(leaves, columns, strict=True)]
     except IndexError:
         raise ValueError("its footer is cut off") from None
     return chunks
@@ -131,14 +133,14 @@ def _leaves(schema: list[Any]) -> list[Leaf]:
     return leaves
 
 
-def _chunk(leaf: Leaf, column: Any, group: Any) -> Chunk:
+def _chunk(leaf: Leaf, column: Any, group: Any, number: int) -> Chunk:
     told = column.get(3)
     if not isinstance(told, dict):
         raise ValueError("a column does not say where it is")
     start, dictionary = _number(told, 9), _number(told, 11, 0)
     start = dictionary if 0 < dictionary < start else start
     end = start + _number(told, 7)
-    return Chunk(leaf, _number(group, 3), _number(told, 4, 0), _number(told, 5), start, end)
+    return Chunk(leaf, _number(group, 3), _number(told, 4, 0), _number(told, 5), start, end, number)
 
 
 def _many(struct: Any, field: int) -> list[Any]:

@@ -28,9 +28,9 @@ from accord.data.dialects import (
     separator_of,
     suffixes,
 )
-from accord.data.parquet_files import read_parquet_bytes, read_parquet_file
+from accord.data.parquet_files import read_parquet_bytes
+from accord.data.parquet_parts import ParquetParts
 from accord.errors import DataError, Stopped, first_line
-from accord.memory import refuse_too_large
 from accord.plain import open_plain
 
 READABLE = (
@@ -46,7 +46,40 @@ NAME_KEY, TEXT_KEY = b"accord.source", b"accord.text"
 """Metadata of a table that was read from a file."""
 
 
-def read_log(
+@dataclass(frozen=True)
+class OpenLog:
+    """A log whose columns are chosen and whose rows may not have been read yet."""
+
+    table: Any
+    columns: Columns
+    where: str
+    """The words that name it in messages."""
+
+    @property
+    def rows(self) -> int:
+        """How many there are, as far as that is known before they are read."""
+        if isinstance(self.table, TextFile):
+            return 0
+        return self.table.rows if isinstance(self.table, ParquetParts) else self.table.num_rows
+
+    def read(self) -> pa.Table:
+        return _materialise(self.table, self.columns.names, self.where)
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """One of them, whole."""
+        return _read(self.table, [name])[name]
+
+    def stream(self, rows: int) -> Iterator[pa.Table]:
+        """All rows, at most so many at a time."""
+        if isinstance(self.table, ParquetParts):
+            yield from self.table.stream(self.columns.names, rows)
+            return
+        table = self.read()
+        for start in range(0, len(table), rows):
+            yield table.slice(start, rows)
+
+
+def open_log(
     source: Any,
     *,
     user: str | None = None,
@@ -54,20 +87,24 @@ def read_log(
     time: str | None = None,
     weight: str | None = None,
     trusted: str | None = None,
-    like: Columns | None = None,
-) -> tuple[pa.Table, Columns]:
-    """The user, item and (if there is one) time column of a file or of a table held in memory, and further ones
-    that are named."""
+) -> OpenLog:
+    """Choose the user, item and (if there is one) time column of a file or of a table held in memory, and further
+    ones that are named."""
     table, where = open_table(source)
-    columns = choose_columns(table.column_names, where, user=user, item=item, time=time, like=like)
+    columns = choose_columns(table.column_names, where, user=user, item=item, time=time)
     given = {"weight": weight, "trusted": trusted}
     more = {what: named(name, what, table.column_names, where) for what, name in given.items()}
-    columns = replace(columns, **more)
-    return _materialise(table, columns.names, where), columns
+    return OpenLog(table, replace(columns, **more), where)
+
+
+def read_log(source: Any, **columns: Any) -> tuple[pa.Table, Columns]:
+    """The columns of a log that `open_log` chooses."""
+    log = open_log(source, **columns)
+    return log.read(), log.columns
 
 
 def open_table(source: Any) -> tuple[Any, str]:
-    """A table, or a lazily read text file, and the words that name it in messages."""
+    """A table, or files of which no row is read yet, and the words that name it in messages."""
     if isinstance(source, Query):
         return source.read(), source.name
     if is_address(source):
@@ -108,7 +145,7 @@ def read_table(source: Any) -> tuple[pa.Table, str]:
     A table that was read from a file can be given instead of the file: it knows the file, and whether all was text.
     """
     table, where = open_table(source)
-    return (table.read() if isinstance(table, TextFile) else table), where
+    return _read(table), where
 
 
 def read_standard_input(content: bytes) -> pa.Table:
@@ -151,13 +188,18 @@ def _from_file(table: pa.Table, path: Path, *, text: bool) -> pa.Table:
     return table.replace_schema_metadata({**own, NAME_KEY: name, **({TEXT_KEY: ""} if text else {})})
 
 
+def _read(table: Any, names: list[str] | None = None) -> pa.Table:
+    """A table, read if it was not yet."""
+    if isinstance(table, TextFile):
+        return table.read(names)
+    return _from_file(table.read(names), table.path, text=False) if isinstance(table, ParquetParts) else table
+
+
 def _materialise(table: Any, names: list[str], where: str) -> pa.Table:
     twice = [name for name in names if table.column_names.count(name) > 1]
     if twice:
         raise DataError(f"{begun(where)} has several columns '{twice[0]}'; give each its own name.")
-    if isinstance(table, TextFile):
-        table = table.read(names)
-    table = table.select(names)
+    table = _read(table, names).select(names)
     if table.num_rows == 0:
         raise DataError(f"{begun(where)} holds no rows; give a log with at least a few clicks.")
     return table
@@ -209,7 +251,7 @@ class TextFile:
 
 def _open_file(path: Path) -> Any:
     if path.is_dir():
-        return read_parts(path)
+        return open_parts(path)
     suffix, compression = suffixes(path)
     source = Bytes(path, None, compression)
     try:
@@ -224,7 +266,7 @@ def _open_file(path: Path) -> Any:
     if not head:
         raise DataError(f"'{path}' is empty; give a log with at least a few clicks.")
     if suffix == ".parquet" and compression is None:
-        return _from_file(read_parquet_file(path), path, text=False)
+        return ParquetParts.of(path, [path])
     if is_database(path, head):
         return Query(path).read()
     if suffix not in SEPARATORS:
@@ -257,22 +299,12 @@ def parts_of(folder: Path) -> list[Path]:
     return sorted(path for path in found if path.is_file())
 
 
-def read_parts(folder: Path) -> pa.Table:
+def open_parts(folder: Path) -> ParquetParts:
     """A log that was written as several Parquet files of the same columns."""
     files = parts_of(folder)
     if not files:
         raise DataError(f"'{folder}' is a folder without Parquet files; give the log file in it.")
-    tables = [read_parquet_file(path) for path in files]  # each asks what the ones before have left
-    for path, table in zip(files, tables, strict=True):
-        if set(table.column_names) != set(tables[0].column_names):
-            raise DataError(f"'{path}' has other columns than '{files[0]}'; give files of the same columns.")
-    if any(table.schema != tables[0].schema for table in tables):  # their types are made one
-        refuse_too_large(sum(table.nbytes for table in tables), f"'{folder}'", "give fewer files")
-    try:
-        whole = pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(f"The files of '{folder}' do not fit together: {first_line(error)}.") from error
-    return _from_file(whole, folder, text=False)
+    return ParquetParts.of(folder, files)
 
 
 def _open_text(source: Bytes, head: bytes, suffix: str, where: str) -> TextFile:

@@ -6,18 +6,21 @@ import numpy as np
 
 from accord.data.clicks import Clicks
 from accord.errors import DataError
+from accord.stored import like, release, slices_of_users
 
 
 def holdout_mask(clicks: Clicks, share: float, *, seed: int, by_time: bool) -> np.ndarray:
     """True for the clicks to hold out. A user's only click always stays in training."""
+    if by_time and clicks.times is None:
+        raise DataError("A split by time needs a time column; name it with time=COLUMN, or split at random.")
     rng = np.random.default_rng([seed, 0x5B117])
-    if by_time:
-        if clicks.times is None:
-            raise DataError("A split by time needs a time column; name it with time=COLUMN, or split at random.")
-        order = np.lexsort((rng.random(len(clicks)), clicks.times, clicks.users))
-    else:
-        order = np.lexsort((rng.random(len(clicks)), clicks.users))
-    return _last_share(clicks.users, order, share)
+    mask = like(clicks.users, bool)
+    for rows in slices_of_users(clicks.users):  # in memory all at once; of a log in files, some users at a time
+        users, drawn = clicks.users[rows], rng.random(rows.stop - rows.start)
+        keys = (drawn, users) if not by_time or clicks.times is None else (drawn, clicks.times[rows], users)
+        mask[rows] = _last_share(users, np.lexsort(keys), share)
+        release(clicks.users, clicks.times, mask)
+    return mask
 
 
 def _last_share(users: np.ndarray, order: np.ndarray, share: float) -> np.ndarray:

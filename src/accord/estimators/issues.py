@@ -8,18 +8,23 @@ from the training log alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pyarrow as pa
 
 from accord.errors import SettingError
+from accord.stored import AT_ONCE, blocks, is_stored, like, scattered
 
 
 def flag_share(quality: np.ndarray, share: float) -> np.ndarray:
     """True for the given share of lowest quality."""
     if not isinstance(share, int | float | np.number) or not 0 <= share <= 1:
         raise SettingError(f"A share of {share} makes no sense: give a number from 0 to 1.")
-    flagged = np.zeros(len(quality), bool)
-    flagged[np.argsort(quality, kind="stable")[: round(share * len(quality))]] = True
+    flagged, wanted = like(quality, bool), round(share * len(quality))
+    for positions in worst_order(quality):
+        flagged[positions[: max(0, wanted)]] = True
+        wanted -= len(positions)
     return flagged
 
 
@@ -27,3 +32,29 @@ def worst_first(table: pa.Table) -> pa.Table:
     """Sorted by label quality, worst first."""
     order = np.argsort(np.asarray(table["label_quality"]), kind="stable")
     return table.take(pa.array(order))
+
+
+def worst_order(quality: np.ndarray) -> Iterator[np.ndarray]:
+    """Positions by quality, the lowest first and equal ones in their order; at once where they are in memory.
+
+    Positions of qualities in a file are thrown into buckets of similar quality, each of which is sorted.
+    """
+    if not is_stored(quality):
+        yield np.argsort(quality, kind="stable")
+        return
+    counts = np.zeros(1 << 16, np.int64)
+    for (some,) in blocks(quality):
+        counts += np.bincount(_leading(some), minlength=len(counts))
+    _, bucket = np.unique((counts.cumsum() - counts) // AT_ONCE, return_inverse=True)
+    sizes = np.bincount(bucket, counts).astype(np.int64)
+    thrown = scattered({"quality": quality}, lambda own: bucket[_leading(own["quality"])], sizes)
+    start = 0
+    for size in sizes.tolist():
+        own = slice(start, start + size)
+        yield thrown["rows"][own][np.argsort(thrown["quality"][own], kind="stable")]
+        start += size
+
+
+def _leading(quality: np.ndarray) -> np.ndarray:
+    """The leading bits of numbers of at least 0, by which they are ordered."""
+    return ((np.asarray(quality, np.float32) + 0.0).view(np.uint32) >> 16).astype(np.int64)

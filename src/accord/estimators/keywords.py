@@ -44,6 +44,9 @@ class RecommenderKeywords(TypedDict, total=False):
     """At most this many users are ranked in validation."""
     cold_users: Literal["popularity", "model"]
     """How users without a training click are ranked: by item popularity, or by the model's untrained vectors."""
+    memory: float
+    """Gigabytes that the rows of a log may take, at 60 bytes each; larger logs are kept in files, and trained in
+    shuffled blocks."""
     neighbours: int
     """RP3β, itemknn: how many neighbours of each item are kept."""
     shrink: float

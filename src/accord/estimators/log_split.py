@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,9 +20,12 @@ from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
+from accord.stored import Growing, blocks, is_stored, like, release, slices, slices_of_users, tally, where_true
 
 PAIR_BLOCK = 1 << 14
 """Pairs scored at a time."""
+RELEASED = 64
+"""Blocks of pairs after which the memory of files is given back."""
 TRAIN, VALID, VALID_FILE, SEEN = range(4)
 """The use of a click: trained on, held out for choosing the epoch, from a validation file, or only seen."""
 
@@ -48,7 +51,7 @@ class SplitLog:
     @cached_property
     def held_users(self) -> int:
         """Users of clicks that are not trained on."""
-        return len(np.unique(self.clicks.users[self.part != TRAIN]))
+        return len(np.unique(self.clicks.users[where_true(self.part, lambda some: some != TRAIN)]))
 
 
 def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any, before: np.ndarray | None = None) -> SplitLog:
@@ -61,31 +64,31 @@ def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any, before: np.n
             f"The log has {len(clicks.user_ids)} user(s) and {len(clicks.item_ids)} item(s); "
             "a recommender needs at least two of each."
         )
-    part = np.zeros(len(clicks), np.int8)
+    part = like(clicks.users, np.int8)
     dropped = clicks.origin.dropped if clicks.origin is not None else 0
     notes: dict[str, Any] = {"clicks": len(clicks), "merged": clicks.merged}
     notes |= {"dropped": dropped} if dropped else {}
     if valid is None:
         by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
-        part[_held_out(clicks, settings, by_time, before)] = VALID
+        held = _held_out(clicks, settings, by_time, before)
+        for rows in slices(len(part)):
+            part[rows][held[rows]] = VALID
+            release(part, held)
         notes["split"] = "each user's latest clicks" if by_time else "random clicks"
     else:
         clicks, part = with_validation(clicks, part, valid, notes)
     if clicks.marks is not None:
         part[clicks.marks == WRONG] = SEEN
-        if not (part == TRAIN).any():
+        if not tally(part, SEEN + 1)[TRAIN]:
             raise DataError("Every training click is marked as wrong, so there is nothing to learn from.")
         notes |= {
             "trusted": {"right": int((clicks.marks == RIGHT).sum()), "wrong": int((clicks.marks == WRONG).sum())}
         }
     if seen is not None:
         clicks, part = with_seen(clicks, part, seen)
-    notes |= {
-        "users": len(clicks.user_ids),
-        "items": len(clicks.item_ids),
-        "train": int((part == TRAIN).sum()),
-        "valid": int(((part == VALID) | (part == VALID_FILE)).sum()),
-    }
+    counts = tally(part, SEEN + 1)
+    notes |= {"users": len(clicks.user_ids), "items": len(clicks.item_ids)}
+    notes |= {"train": counts[TRAIN], "valid": counts[VALID] + counts[VALID_FILE]}
     return SplitLog(clicks, part, notes)
 
 
@@ -117,11 +120,12 @@ def whole_k(k: Any) -> int:
 
 def over_pairs(score: Callable[[Tensor, Tensor], Tensor], users: np.ndarray, items: np.ndarray) -> np.ndarray:
     """Apply a function of pairs block by block."""
-    out = np.empty(len(users), np.float32)
-    for start in range(0, len(users), PAIR_BLOCK):
-        rows = slice(start, start + PAIR_BLOCK)
+    out = like(users, np.float32)
+    for k, rows in enumerate(slices(len(users), PAIR_BLOCK)):
         pairs = (torch.from_numpy(codes[rows].astype(np.int64)) for codes in (users, items))
         out[rows] = score(*pairs).float().numpy()
+        if k % RELEASED == 0:
+            release(users, items, out)
     return out
 
 
@@ -145,49 +149,54 @@ def with_seen(clicks: Clicks, part: np.ndarray, seen: Any) -> tuple[Clicks, np.n
 def _joined(clicks: Clicks, part: np.ndarray, source: Any, code: int) -> tuple[Clicks, np.ndarray, int, int]:
     """Clicks and parts with the new pairs of a table, how many were new, and how many were given."""
     pairs = match_pairs(source, clicks.user_ids, clicks.item_ids, clicks.columns, allow_unknown=code == SEEN)
-    users, items = pairs.users[pairs.known], pairs.items[pairs.known]
-    keys = np.setdiff1d(pair_keys(users, items, len(clicks.item_ids)), clicks.keys)
-    if not len(keys):
-        return clicks, part, 0, len(pairs.users)
-    merged = np.concatenate([clicks.keys, keys])
-    order = np.argsort(merged, kind="stable")
-    parts = np.concatenate([part, np.full(len(keys), code, np.int8)])[order]
-    n_items, times = len(clicks.item_ids), clicks.times
-    joined = replace(
-        clicks,
-        users=(merged[order] // n_items).astype(np.int32),
-        items=(merged[order] % n_items).astype(np.int32),
-        counts=np.concatenate([clicks.counts, np.ones(len(keys), np.uint8)])[order],
-        times=None if times is None else np.concatenate([times, np.zeros(len(keys), times.dtype)])[order],
-        first_rows=_longer(clicks.first_rows, len(keys), -1, order),
-        weights=_longer(clicks.weights, len(keys), 1, order),
-        marks=_longer(clicks.marks, len(keys), UNKNOWN, order),
-    )
-    return joined, parts, len(keys), len(pairs.users)
+    n_items, given = len(clicks.item_ids), len(pairs.users)
+    wanted = np.unique(pair_keys(pairs.users[pairs.known], pairs.items[pairs.known], n_items))
+    filled = {"counts": 1, "times": 0, "first_rows": -1, "weights": 1, "marks": UNKNOWN}
+    columns = {name: values for name in filled if (values := getattr(clicks, name)) is not None} | {"part": part}
+    made: dict[str, list[np.ndarray] | Growing] = {}
+    added = 0
+    for rows, keys, new in _new_pairs(clicks, wanted):
+        merged = np.concatenate([keys, new])
+        order = np.argsort(merged, kind="stable")
+        merged, added = merged[order], added + len(new)
+        some = {"users": (merged // n_items).astype(np.int32), "items": (merged % n_items).astype(np.int32)}
+        for name, values in columns.items():
+            more = np.full(len(new), filled.get(name, code), values.dtype)
+            some[name] = np.concatenate([values[rows], more])[order]
+        for name, values in some.items():
+            made.setdefault(name, Growing(values.dtype) if is_stored(clicks.users) else []).append(values)
+        release(*columns.values())
+    if not added:
+        return clicks, part, 0, given
+    found = {name: own.array() if isinstance(own, Growing) else own[0] for name, own in made.items()}
+    parts = found.pop("part")
+    return replace(clicks, **found), parts, added, given
 
 
-def _longer(values: np.ndarray | None, more: int, filled: int, order: np.ndarray) -> np.ndarray | None:
-    """A column of clicks with a value for so many more, in a new order."""
-    return None if values is None else np.concatenate([values, np.full(more, filled, values.dtype)])[order]
+def _new_pairs(clicks: Clicks, wanted: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    """Rows of some whole users, their pairs, and which wanted pairs of these users they are not; in order."""
+    n_items, done = len(clicks.item_ids), 0
+    for rows in slices_of_users(clicks.users):
+        keys = pair_keys(clicks.users[rows], clicks.items[rows], n_items)
+        last = rows.stop == len(clicks)
+        end = len(wanted) if last else int(np.searchsorted(wanted, int(clicks.users[rows.stop]) * n_items))
+        yield rows, keys, np.setdiff1d(wanted[done:end], keys)
+        done = end
 
 
-def clicks_from(table: pa.Table, user_ids: Ids, item_ids: Ids, columns: Columns) -> Clicks:
-    users, items = np.asarray(table["user"]), np.asarray(table["item"])
-    if len(users) and not (
-        users.min() >= 0 and users.max() < len(user_ids) and items.min() >= 0 and items.max() < len(item_ids)
-    ):
-        raise DataError("The run's clicks name rows beyond its ids; the folder is damaged, fit it again.")
-    times, time_type = None, None
-    if columns.time:
-        column = table["time"]
-        time_type = column.type if pa.types.is_temporal(column.type) else None
-        times = np.asarray(column.cast(pa.int64()) if time_type else column)
-    kept = {"row": "first_rows", "trusted": "marks"}
-    more: dict[str, Any] = {
-        own: np.asarray(table[name]) for name, own in kept.items() if name in table.column_names
-    }
-    counts = np.asarray(table["count"])
-    return Clicks(users, items, user_ids, item_ids, counts, times, columns, time_type, **more)
+def clicks_from(
+    table: Mapping[str, np.ndarray], user_ids: Ids, item_ids: Ids, columns: Columns, time_type: pa.DataType | None
+) -> Clicks:
+    """The clicks of a run's folder, whose columns go by the names that they have there."""
+    for users, items in blocks(table["user"], table["item"]):
+        if not (
+            users.min() >= 0 and users.max() < len(user_ids) and items.min() >= 0 and items.max() < len(item_ids)
+        ):
+            raise DataError("The run's clicks name rows beyond its ids; the folder is damaged, fit it again.")
+    kept = {"time": "times", "row": "first_rows", "trusted": "marks"}
+    more: dict[str, Any] = {own: table[name] for name, own in kept.items() if name in table}
+    ids = {"user_ids": user_ids, "item_ids": item_ids, "columns": columns, "time_type": time_type}
+    return Clicks(users=table["user"], items=table["item"], counts=table["count"], **ids, **more)
 
 
 def by_popularity(training: Interactions) -> Scorer:

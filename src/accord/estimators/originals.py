@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data.clicks import Origin, locate, pair_keys, read_rows, with_query
+from accord.data.clicks import locate
 from accord.data.databases import is_address
+from accord.data.log_rows import Origin, read_rows, with_query
+from accord.data.merging import pair_keys
 from accord.data.reading import NAME_KEY, TEXT_KEY, filtered, is_text, read_table
 from accord.data.rewriting import same_form, text_file, write_rows
 from accord.decisions.resolving import verdicts

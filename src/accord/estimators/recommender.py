@@ -30,6 +30,7 @@ from accord.estimators import (
 )
 from accord.estimators.base import CUSTOM, Cache, Convening, Estimator, Prepared, Trained
 from accord.estimators.deciding import Decided, Undecided, check_undecided
+from accord.estimators.issue_list import IssueList
 from accord.estimators.issues import flag_share
 from accord.estimators.keywords import RecommenderKeywords
 from accord.estimators.log_split import TRAIN, VALID, whole_k
@@ -42,6 +43,7 @@ from accord.estimators.serving.served import Served
 from accord.estimators.settings import check_prior, refuse_solved, usual_method
 from accord.models import check_model, is_solved
 from accord.models.recommenders import PairModel
+from accord.stored import chosen, where_true
 from accord.training import Callback, CheckpointPath
 
 
@@ -231,6 +233,11 @@ class Recommender(Served, Estimator):
         self._require_fit()
         return recommender_judging.issues_table(self, share)
 
+    def issue_list(self, share: float | None = None) -> IssueList:
+        """What `find_label_issues` says, some rows at a time: for logs that are larger than memory."""
+        self._require_fit()
+        return recommender_judging.issue_list(self, share)
+
     def cleaned_log(self, share: float | None = None, *, log: Any = None) -> Any:
         """The log without the rows whose click is flagged: all columns, all repeats, in their order and types.
 
@@ -261,7 +268,7 @@ class Recommender(Served, Estimator):
     @property
     def _of_log(self) -> np.ndarray:
         """True for the clicks of the log itself, which are judged."""
-        own = self.part_ <= VALID
+        own = where_true(self.part_, lambda some: some <= VALID)
         return own if self.clicks_.marks is None else own | (self.clicks_.marks == WRONG)
 
     def _subject(self) -> Subject:
@@ -270,12 +277,13 @@ class Recommender(Served, Estimator):
     def _judged(self, share: float | None) -> tuple[Clicks, np.ndarray, np.ndarray]:
         """The clicks of the log, their quality, and which are flagged."""
         own = self._of_log
-        pairs, quality = self.clicks_.subset(own), self.quality_[own]
+        pairs, quality = self.clicks_.subset(own), chosen(self.quality_, own)
         if pairs.marks is not None:
             quality = np.where(pairs.marks == RIGHT, 1, np.where(pairs.marks == WRONG, 0, quality)).astype(
                 np.float32
             )
-        flagged = quality < self.threshold_ if share is None else flag_share(quality, share)
+        low = self.threshold_
+        flagged = where_true(quality, lambda some: some < low) if share is None else flag_share(quality, share)
         if pairs.marks is not None:
             flagged = (flagged | (pairs.marks == WRONG)) & (pairs.marks != RIGHT)
         return pairs, quality, flagged

@@ -13,13 +13,16 @@ import torch
 from accord.data.clicks import Clicks, load_clicks, locate, match_pairs, pair_keys
 from accord.data.interactions import Interactions
 from accord.data.marks import RIGHT, UNKNOWN, WRONG
+from accord.data.stored_interactions import StoredInteractions
 from accord.decisions.tables import Names
 from accord.errors import DataError
 from accord.estimators.base import Cache
 from accord.estimators.deciding import Decided, decided
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, split_log
 from accord.estimators.serving.warm_start import earlier_of, parts_before
+from accord.estimators.settings import GIGABYTE
 from accord.evaluation import RankingTask
+from accord.stored import chosen, is_stored, release, where_true
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
@@ -34,6 +37,7 @@ def split_of(rec: Recommender, source: Mapping[str, Any], cache: Cache) -> Split
     columns: dict[str, Any] = {n: source.get(n) for n in ("user", "item", "time", "query", "weight")}
     columns |= {"on_missing": source.get("on_missing") or "drop"}
     trusted = source.get("trusted")
+    columns |= {"memory": rec.settings.memory * GIGABYTE}
     clicks = cache.get(
         ("log", *columns.items()),
         [log, known, trusted],
@@ -76,21 +80,25 @@ def names_of(clicks: Clicks) -> Names:
 
 def interactions_of(rec: Recommender, part: int | np.ndarray, device: torch.device | str = "cpu") -> Interactions:
     """Its clicks of one use, or those of these rows; those to train on with their weights."""
-    clicks, rows = rec.clicks_, rec.part_ == part if isinstance(part, int) else part
-    weights = (
-        clicks.weights[rows] if isinstance(part, int) and part == TRAIN and clicks.weights is not None else None
-    )
-    sizes = len(rec.user_ids_), len(rec.item_ids_)
+    clicks, sizes = rec.clicks_, (len(rec.user_ids_), len(rec.item_ids_))
+    weights = clicks.weights if isinstance(part, int) and part == TRAIN else None
+    if is_stored(clicks.users) and torch.device(device).type == "cpu":
+        rows = where_true(rec.part_, lambda some: some == part) if isinstance(part, int) else part
+        return StoredInteractions.of(clicks.users, clicks.items, *sizes, None if rows.all() else rows, weights)
+    rows = rec.part_ == part if isinstance(part, int) else part
+    weights = None if weights is None else weights[rows]
     return Interactions.from_pairs(clicks.users[rows], clicks.items[rows], *sizes, device, weights)
 
 
 def validation_task(rec: Recommender, training: Interactions) -> RankingTask | None:
     """The clicks that are held out, to be ranked high."""
-    held = (rec.part_ != TRAIN) & (rec.part_ != SEEN)
+    held = where_true(rec.part_, lambda some: (some != TRAIN) & (some != SEEN))
     if not held.any():
         return None
-    seen = [] if (rec.part_ < SEEN).all() else [interactions_of(rec, SEEN, training.device)]
-    users, items, settings = rec.clicks_.users[held], rec.clicks_.items[held], rec.settings
+    seen = [] if int(rec.part_.max()) < SEEN else [interactions_of(rec, SEEN, training.device)]
+    clicks, settings = rec.clicks_, rec.settings
+    users, items = chosen(clicks.users, held), chosen(clicks.items, held)
+    release(clicks.users, clicks.items, rec.part_, held)
     masked = [training, *seen]
     task = RankingTask.from_pairs(users, items, masked, max_users=settings.valid_users, seed=settings.seed)
     task = as_served(rec, task, training)

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
 from accord.errors import DataError
 from accord.estimators import run_folder as folder
+from accord.estimators.click_table import LAST_PART, read_clicks, write_clicks
 from accord.estimators.log_split import TRAIN, clicks_from
 from accord.estimators.originals import Source
+from accord.estimators.settings import GIGABYTE
+from accord.stored import tally
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def save_files(rec: Recommender, draft: Path) -> dict[str, Any]:
     folder.write_ids(draft / folder.IDS, rec.user_ids_, rec.item_ids_)
-    pyarrow.parquet.write_table(_click_table(rec), draft / folder.CLICKS)
+    write_clicks(draft / folder.CLICKS, _click_columns(rec), rec.clicks_.time_type)
     columns = rec.columns_
     return {
         "columns": {"user": columns.user, "item": columns.item, "time": columns.time},
@@ -43,22 +44,20 @@ def _source(rec: Recommender) -> dict[str, Any] | None:
     }
 
 
-def _click_table(rec: Recommender) -> pa.Table:
+def _click_columns(rec: Recommender) -> dict[str, np.ndarray]:
+    """The clicks and what is said of them, by the names that they have in the folder."""
     clicks = rec.clicks_
-    columns: dict[str, Any] = {
+    columns: dict[str, np.ndarray] = {
         "user": clicks.users,
         "item": clicks.items,
         "count": clicks.counts,
         "part": rec.part_,
         "label_quality": rec.quality_,
     }
-    if clicks.times is not None:
-        times = pa.array(clicks.times)
-        columns["time"] = times.cast(clicks.time_type) if clicks.time_type else times
+    columns |= {"time": clicks.times} if clicks.times is not None else {}
     columns |= {"row": clicks.first_rows} if clicks.first_rows is not None else {}
     columns |= {"trusted": clicks.marks} if clicks.marks is not None else {}
-    columns |= rec.votes_ or {}
-    return pa.table(columns)
+    return columns | (rec.votes_ or {})
 
 
 def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
@@ -67,15 +66,17 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
     rec.notes_, rec.threshold_ = folder.read_notes(config["log"]), float(config["threshold"])
     if not 0 <= rec.threshold_ <= 1 + folder.ROUNDING:
         raise ValueError("the threshold is no probability")
-    table = folder.read_clicks(run / folder.CLICKS, timed=rec.columns_.time is not None)
+    memory = rec.settings.memory * GIGABYTE
+    table, time_type = read_clicks(run / folder.CLICKS, timed=rec.columns_.time is not None, memory=memory)
     rec.source_, origin = Source.saved(config.get("source"))
-    if origin is not None and "row" not in table.column_names:
+    if origin is not None and "row" not in table:
         raise ValueError("the clicks do not say in which row of the log they are")
-    rec.clicks_ = replace(clicks_from(table, rec.user_ids_, rec.item_ids_, rec.columns_), origin=origin)
-    rec.part_, rec.quality_ = np.asarray(table["part"]), np.asarray(table["label_quality"])
-    rec.votes_ = {name: np.asarray(table[name]) for name in folder.VOTES if name in table.column_names} or None
-    fits = len(rec.clicks_) == rec.part_.size and (np.diff(rec.clicks_.keys) > 0).all()
-    if not fits or not (rec.part_ == TRAIN).any():
+    clicks = clicks_from(table, rec.user_ids_, rec.item_ids_, rec.columns_, time_type)
+    rec.clicks_ = replace(clicks, origin=origin)
+    rec.part_, rec.quality_ = table["part"], table["label_quality"]
+    rec.votes_ = {name: table[name] for name in folder.VOTES if name in table} or None
+    fits = len(rec.clicks_) == rec.part_.size and rec.clicks_.in_order
+    if not fits or not tally(rec.part_, LAST_PART + 1)[TRAIN]:
         raise DataError(f"The clicks of '{run}' are not in order; the folder is damaged, fit it again.")
 
 
@@ -87,7 +88,7 @@ def metrics_of(rec: Recommender) -> dict[str, Any]:
         "label_issues": {
             "threshold": rec.threshold_,
             "flagged": int(issues.sum()),
-            "share": float(issues.mean()),
+            "share": float(issues.sum() / len(issues)),
             "doubt": rec.doubt_,
         },
         "epochs": len(rec.history_),

@@ -18,13 +18,14 @@ from accord.decisions.tables import Subject
 from accord.errors import AccordError
 from accord.estimators.base import Trained
 from accord.estimators.deciding import Decided, note, shown
-from accord.estimators.issues import worst_first
+from accord.estimators.issue_list import IssueList
 from accord.estimators.log_split import TRAIN, by_popularity, over_pairs
 from accord.estimators.originals import with_columns
 from accord.estimators.recommender_data import names_of
 from accord.estimators.recommender_ranks import gather
 from accord.evaluation import mean_metrics
 from accord.ranks.group import here
+from accord.stored import blocks, chosen, release
 from accord.training import Run, stream
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def judge_clicks(rec: Recommender, known: np.ndarray | None = None) -> None:
     if known is None:
         known = over_pairs(quality_by(rec, rec.networks_), clicks.users, clicks.items)
     rec.quality_ = known
-    own = rec.quality_[rec.part_ == TRAIN]
-    if not np.isfinite(own).all():
+    finite = (np.isfinite(some).all(where=part == TRAIN) for some, part in blocks(rec.quality_, rec.part_))
+    if not all(finite):
         raise AccordError("Training diverged: some clicks have no quality; lower the learning rate.")
     rec.threshold_ = non_click_quality(rec)
 
@@ -124,20 +125,32 @@ def _measure_lowest(rec: Recommender, run: Run) -> None:
 
 def issues_table(rec: Recommender, share: float | None) -> pa.Table:
     """Every click of the log and what is said of it, worst first."""
+    return pa.concat_tables(issue_list(rec, share).parts())
+
+
+def issue_list(rec: Recommender, share: float | None) -> IssueList:
+    """The same, some rows at a time."""
     own = rec._of_log
     pairs, quality, flagged = rec._judged(share)
-    table = pa.table(
-        {
-            "user": pairs.user_ids.take(pairs.users),
-            "item": pairs.item_ids.take(pairs.items),
-            "label_quality": quality,
-            "is_label_issue": flagged,
-        }
-    )
-    for name, values in (rec.votes_ or {}).items():
-        table = table.append_column(name, pa.array(values[own]))
-    if pairs.first_rows is not None:
-        rows = {"row": pairs.first_rows.astype(np.int64), "rows": pairs.counts.astype(np.int64)}
-        table = with_columns(table, {name: pa.array(values) for name, values in rows.items()})
-    table = shown(table, verdicts(rec.decisions_), np.flatnonzero(own), None)
-    return worst_first(table)
+    votes = {name: chosen(values, own) for name, values in (rec.votes_ or {}).items()}
+    places = None if not rec.decisions_ else np.flatnonzero(own)
+    decided = verdicts(rec.decisions_)
+
+    def rows_at(at: np.ndarray) -> pa.Table:
+        table = pa.table(
+            {
+                "user": pairs.user_ids.take(pairs.users[at]),
+                "item": pairs.item_ids.take(pairs.items[at]),
+                "label_quality": quality[at],
+                "is_label_issue": flagged[at],
+            }
+        )
+        for name, values in votes.items():
+            table = table.append_column(name, pa.array(values[at]))
+        if pairs.first_rows is not None:
+            rows = {"row": pairs.first_rows[at].astype(np.int64), "rows": pairs.counts[at].astype(np.int64)}
+            table = with_columns(table, {name: pa.array(values) for name, values in rows.items()})
+        release(pairs.users, pairs.items, pairs.first_rows, pairs.counts, quality, flagged)
+        return table if places is None else shown(table, decided, places[at], None)
+
+    return IssueList(pairs, quality, flagged, rows_at)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from accord.data.stored_interactions import StoredInteractions
 from accord.data.tables_out import kind_of_table
 from accord.errors import DataWarning, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared, class_of, place_of
@@ -26,6 +28,7 @@ from accord.estimators.serving.warm_start import WarmStart
 from accord.models import is_solved, trait
 from accord.models.stack import stack_kind
 from accord.ranks.group import here
+from accord.stored import trim
 from accord.training import Run
 
 if TYPE_CHECKING:
@@ -54,9 +57,14 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     watched = source.get("eval_set")
     key = ("eval_set", rows, settings.valid_users, settings.cold_users)
     eval_set = cache.get(key, [split.clicks, watched], lambda: eval_task(rec, watched, made))
+    if isinstance(made, StoredInteractions) and ranks.shards > 1:
+        raise SettingError("Several ranks train a log that fits into memory; give each more memory, or start one.")
     capture = stack_kind(class_of(settings.model, rec.task)) is not None and ranks.shards == 1
     options, own = settings.training_options(len(rec.user_ids_), capture), part_of(made, ranks)
     valid, eval_set = (task_of(rec, one, own, ranks) for one in (valid, eval_set))
+    if isinstance(made, StoredInteractions):
+        options = replace(options, in_files=True)
+        trim()
     warm = WarmStart.of(rec, source, cache)
     if warm is not None and ranks.shards > 1:
         raise SettingError("Several ranks cannot go on from an earlier run; fit anew, or in one process.")
@@ -91,7 +99,7 @@ def _require_memory(rec: Recommender, device: torch.device) -> int:
 def _identity(rec: Recommender, split: SplitLog, source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Words and arrays that identify the training, for its checkpoint."""
     return [
-        *((split.clicks, split.clicks.keys), (split.part, split.part)),
+        *((split.clicks, split.clicks.identity), (split.part, split.part)),
         *([] if split.clicks.weights is None else [(split.clicks, split.clicks.weights)]),
         *((split.user_ids, len(split.user_ids)), *place_of(source)),
         *([] if here().shards == 1 else [(here(), f"{here().shards} shards")]),

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import accord
 from accord.data.ids import Ids
-from accord.data.parquet_files import parquet_names, read_parquet_file
+from accord.data.parquet_files import read_parquet_file
 from accord.data.reading import Columns
 from accord.decisions.journal import FOLDER, reviewers
 from accord.errors import AccordError, DataError, first_line
@@ -46,9 +46,6 @@ CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parque
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 VOTES = {"votes": pa.int16(), "voters": pa.int16(), "agreement": pa.float32()}
 """What a council says of a click, besides its quality."""
-ROW, TRUSTED = {"row": pa.int64()}, {"trusted": pa.int8()}
-"""The first row of each click in the log; and whether it is known to be right or wrong."""
-LAST_PART = 3
 BUILT_BY_ESTIMATORS = ("auto", "custom", "scikit-learn", "noise-model", "weight-net", "council-head", "label-head")
 """Names of models that are in no registry."""
 ROUNDING = 1e-5
@@ -359,28 +356,6 @@ def sound_quality(quality: np.ndarray, path: Path) -> np.ndarray:
     if not ((quality >= 0) & (quality <= 1 + ROUNDING)).all():
         raise DataError(f"Column 'label_quality' of '{path}' does not hold probabilities; fit the run again.")
     return quality
-
-
-def read_clicks(path: Path, *, timed: bool) -> pa.Table:
-    """The clicks of a recommender's run, each column without gaps and of its own type."""
-    kinds = {"user": pa.int32(), "item": pa.int32(), "count": pa.int64(), "part": pa.int8()}
-    kinds |= {"label_quality": pa.float32()}
-    there = parquet_names(path, inside=True)
-    for own in (VOTES, ROW, TRUSTED):
-        kinds |= own if set(own) <= set(there) else {}
-    table = read_parquet(path, [*kinds, *(["time"] if timed else [])])
-    columns: dict[str, Any] = {name: column(table, name, kind, path) for name, kind in kinds.items()}
-    sound_quality(columns["label_quality"], path)
-    if columns["part"].size and not 0 <= columns["part"].min() <= columns["part"].max() <= LAST_PART:
-        raise DataError(f"'{path}' has clicks of a part that is none; fit the run again.")
-    if timed:
-        kind = table["time"].type
-        if table["time"].null_count or not (
-            pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)
-        ):
-            raise DataError(f"Column 'time' of '{path}' does not hold times; fit the run again.")
-        columns["time"] = table["time"]
-    return pa.table(columns)
 
 
 def read_columns(stored: Any) -> Columns:

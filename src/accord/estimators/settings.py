@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from torch import nn
 
+from accord.data.log_rows import PER_ROW
 from accord.errors import SettingError, nearest
 from accord.estimators.handed import Pretrained, is_frozen
 from accord.estimators.naming import OWN, is_estimator, is_scorer
@@ -66,6 +67,7 @@ COUNCIL = "council"
 """The name of a prior that is a council, as of the method."""
 RATE, L2, DIMS = 3e-3, 0.06, 32
 """Learning rate, λ and length of vectors if neither the user nor the model gives any; by noisy validation."""
+GIGABYTE = 1e9
 SGD_RATE, ADAM_RATE = 0.1, 1e-3
 """The same rates for classifiers."""
 FINE_TUNING = 0.1
@@ -120,6 +122,9 @@ class ClickSettings(TaskSettings):
     """At most this many users are ranked in validation."""
     cold_users: Literal["popularity", "model"] = "popularity"
     """How users without a training click are ranked: by item popularity, or by the model's untrained vectors."""
+    memory: float = Field(default=2.0, ge=0)
+    """Gigabytes that the rows of a log may take, at 60 bytes each; larger logs are kept in files, and trained in
+    shuffled blocks."""
 
     def training_options(self, n_users: int, capture: bool = False) -> TrainingOptions:
         rate, l2 = trait(self.model, "usual_rate", RATE), trait(self.model, "usual_l2", L2)
@@ -138,15 +143,16 @@ class ClickSettings(TaskSettings):
 
     def memory_need(self, n_users: int, n_items: int, n_clicks: int) -> int:
         """Bytes that training takes, roughly: the networks with their moments, a step's batch, and the clicks."""
+        clicks = min(PER_ROW * n_clicks, int(self.memory * GIGABYTE))  # more are in files
         own = trait(self.model, "memory_need", None)
         if own is not None:
-            return own(n_users, n_items, n_clicks, self) + 60 * n_clicks
+            return own(n_users, n_items, n_clicks, self) + clicks
         dims = self.dims or trait(self.model, "usual_dims", DIMS)
         wide = dims * trait(self.model, "numbers_per_dim", 1)
         networks = self.method_class.network_count
         batch = min(self.batch_size, n_clicks)
         numbers = (n_users + n_items) * wide * networks * 4 + batch * wide * networks * 12
-        return 4 * numbers + 60 * n_clicks
+        return 4 * numbers + clicks
 
 
 class LabelSettings(TaskSettings):

@@ -60,6 +60,8 @@ class RankingTask:
         ranked = np.unique(users if missed is None else np.concatenate([users, np.flatnonzero(missed)]))
         if max_users is not None and len(ranked) > max_users:
             ranked = np.sort(np.random.default_rng([seed, 0xEA1]).choice(ranked, max_users, replace=False))
+            kept = np.isin(users, ranked)
+            users, items = users[kept], items[kept]
         relevant = Interactions.from_pairs(users, items, train.n_users, train.n_items, train.device)
         lost = None if missed is None else torch.from_numpy(missed).to(train.device)
         return RankingTask(torch.from_numpy(ranked).to(train.device), relevant, tuple(seen), lost)

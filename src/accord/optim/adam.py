@@ -34,6 +34,7 @@ class Adam(Optimiser):
         decays: Sequence[float],
         capturing: bool = False,
         by_rows: Sequence[nn.Parameter] = (),
+        in_files: bool = False,
     ) -> None:
         chosen = set(map(id, by_rows))
         for parameter in parameters:
@@ -44,7 +45,7 @@ class Adam(Optimiser):
         self.parameters = dense
         own = set(map(id, decayed))
         tables = [(table, decays[0] if id(table) in own else 0.0) for table in by_rows]
-        self.rows = RowAdam(tables, rates[0]) if tables else None
+        self.rows = RowAdam(tables, rates[0], in_files) if tables else None
         self.first = [torch.zeros_like(p) for p in dense]
         self.second = [torch.zeros_like(p) for p in dense]
         self.steps = torch.zeros(len(dense), device=self.rates.device)
@@ -142,7 +143,7 @@ class Adam(Optimiser):
         super().release()
         self.first, self.second = [], []
         if self.rows is not None:
-            self.rows.moments.clear()
+            self.rows.clear()
 
 
 class MetaAdam:

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from accord.kernels.segment_sum import segment_sum
 from accord.ranks.tables import rows_of
+from accord.stored import release, stored
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
 MANY_ROWS = 4
 """A table with more rows than this many batches of clicks is updated by rows, where that is left to accord."""
+LARGE = 1 << 24
+"""Numbers of a table whose moments may be worth a file."""
+RELEASED = 128
+"""Steps after which pages of files are given back."""
 ROWS = "rows "
 """Prefix of the state of tables that are updated by rows."""
 Updates = Literal["auto", "dense", "rows"]
@@ -31,12 +37,30 @@ def updated_by_rows(network: nn.Module, batch_size: int, updates: Updates) -> li
 
 
 class RowAdam:
-    """Lazy Adam for tables whose gradients come as (rows, values)."""
+    """Lazy Adam for tables whose gradients come as (rows, values).
 
-    def __init__(self, tables: list[tuple[nn.Parameter, float]], learning_rate: float) -> None:
+    With ``in_files`` the moments of very large tables lie in files: where users come block by block, few of their
+    pages are needed at a time.
+    """
+
+    def __init__(
+        self, tables: list[tuple[nn.Parameter, float]], learning_rate: float, in_files: bool = False
+    ) -> None:
         self.tables, self.learning_rate = tables, learning_rate
-        self.moments = [(torch.zeros_like(table), torch.zeros_like(table)) for table, _ in tables]
+        self.files: list[np.ndarray] = []
+        self.moments = [(self._zeros(table, in_files), self._zeros(table, in_files)) for table, _ in tables]
         self.own_steps = [0] * len(tables)
+
+    def _zeros(self, table: nn.Parameter, in_files: bool) -> Tensor:
+        if not in_files or table.numel() < LARGE or table.dtype != torch.float32:
+            return torch.zeros_like(table)
+        self.files.append(stored(table.numel(), np.float32))
+        return torch.from_numpy(np.asarray(self.files[-1])).view_as(table)
+
+    def clear(self) -> None:
+        """Let go of the moments."""
+        self.moments.clear()
+        self.files.clear()
 
     @torch.no_grad()
     def step(self) -> None:
@@ -55,6 +79,8 @@ class RowAdam:
             size = self.learning_rate / (1 - BETAS[0] ** self.own_steps[k])
             root = square.div_(1 - BETAS[1] ** self.own_steps[k]).sqrt_().add_(EPSILON)
             table.index_copy_(0, rows, values.addcdiv_(mean, root, value=-size))
+        if self.files and sum(self.own_steps) % RELEASED == 0:
+            release(*self.files)
 
     def state_dict(self) -> dict[str, Tensor]:
         moments = {f"{k} {n}": t for k, pair in enumerate(self.moments) for n, t in enumerate(pair)}

@@ -109,7 +109,8 @@ def quality_histogram(
     quality: np.ndarray, flagged: np.ndarray, what: str, threshold: float | None = None
 ) -> Markup:
     """How many labels have which quality, the flagged ones in a colour of their own."""
-    shown = quality if threshold is None else np.append(quality, threshold)
+    ends = np.array([quality.min(), quality.max()]) if len(quality) else quality
+    shown = ends if threshold is None else np.append(ends, threshold)
     counts, edges = np.histogram(quality, BINS, _twentieths(shown))
     within = np.histogram(quality[flagged.astype(bool)], edges)[0].tolist()
     labels = "label quality (1 = clean)", what

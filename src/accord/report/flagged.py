@@ -56,12 +56,12 @@ def with_rows(issues: pa.Table, clf: Classifier, data: Any) -> pa.Table:
 
 
 def flagged_rows(
-    issues: pa.Table, what: str, pictures: Iterable[tuple[int, str]] = (), shown: int = 0
+    issues: pa.Table, what: str, pictures: Iterable[tuple[int, str]] = (), shown: int = 0, of: int | None = None
 ) -> dict[str, Any] | None:
     """What a template needs for the table of flagged labels; None where nothing is flagged.
 
     ``issues`` has the worst first. ``pictures`` are of rows of the data by index, of which the first ``shown`` are
-    elsewhere in the page.
+    elsewhere in the page. Where the table is but the beginning, ``of`` are flagged.
     """
     only = issues.filter(issues["is_label_issue"])
     if not only.num_rows:
@@ -83,7 +83,7 @@ def flagged_rows(
         "what": what,
         "columns": columns,
         "rows": len(rows),
-        "of": only.num_rows,
+        "of": only.num_rows if of is None else of,
         "cut": cut,
         "at": at,
         "data": as_data(data),

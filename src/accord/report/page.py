@@ -21,7 +21,7 @@ from accord.report.curves import (
     quality_histogram,
 )
 from accord.report.decided import decided
-from accord.report.flagged import flagged_rows, with_rows
+from accord.report.flagged import MOST_ROWS, flagged_rows, with_rows
 from accord.report.rendering import write_page
 from accord.report.settings_table import meanings, settings_table, symbols_in
 from accord.report.thumbnails import thumbnails
@@ -29,6 +29,7 @@ from accord.report.thumbnails import thumbnails
 if TYPE_CHECKING:
     from accord.estimators import Classifier, Recommender
     from accord.estimators.base import Estimator
+    from accord.estimators.issue_list import IssueList
 
 WORST, MOST, PICTURED = 25, 10, 48
 """The worst labels that show without script, users and items with most noise, and pictures that show at once."""
@@ -60,7 +61,7 @@ def write_report(estimator: Estimator, path: str | Path, *, data: Any = None) ->
 
 def write_run_report(rec: Recommender, path: Path) -> None:
     """The page of one run."""
-    issues = rec.issues_table()
+    issues = rec.issue_list()
     write_page(
         path,
         "run.html",
@@ -75,11 +76,9 @@ def write_run_report(rec: Recommender, path: Path) -> None:
         threshold=rec.threshold_,
         curve=learning_curve(rec.history_, rec.metrics_["validation"], "ndcg@20", "NDCG@20"),
         loss=loss_curve(rec.history_),
-        quality=quality_histogram(
-            np.asarray(issues["label_quality"]), np.asarray(issues["is_label_issue"]), "clicks", rec.threshold_
-        ),
+        quality=quality_histogram(issues.quality, issues.flagged, "clicks", rec.threshold_),
         worst=issues.slice(0, WORST).to_pylist(),
-        flagged=flagged_rows(issues, "clicks"),
+        flagged=flagged_rows(issues.first_flagged(MOST_ROWS), "clicks", of=issues.count),
         council=_council_rows(rec.notes_.get("council"), rec.metric),
         users=_most_noise(issues, "user"),
         items=_most_noise(issues, "item"),
@@ -251,15 +250,11 @@ def _panels(summary: dict[str, Any]) -> list[plots.Drawing]:
     ]
 
 
-def _most_noise(issues: pa.Table, column: str) -> list[dict[str, Any]]:
+def _most_noise(issues: IssueList, column: str) -> list[dict[str, Any]]:
     """Users or items with the most flagged clicks."""
-    grouped = issues.group_by(column).aggregate(
-        [("is_label_issue", "sum"), ("is_label_issue", "count"), ("label_quality", "mean")]
-    )
-    names = ["is_label_issue_sum", "is_label_issue_count", "label_quality_mean"]
-    flagged, clicks, quality = (np.asarray(grouped[name]) for name in names)
+    names, flagged, clicks, quality = issues.most_flagged(column)
     order = np.lexsort((quality, -flagged.astype(np.int64)))[:MOST]
-    ids = grouped[column].take(pa.array(order)).to_pylist()
+    ids = names.take(pa.array(order)).to_pylist()
     return [
         {"id": i, "flagged": int(flagged[k]), "clicks": int(clicks[k]), "quality": float(quality[k])}
         for i, k in zip(ids, order, strict=True)

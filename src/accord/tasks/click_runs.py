@@ -47,7 +47,7 @@ class ClickRun(SavedRun):
     def audit(self, share: float | None, truth: Path | None, data: Path | None = None) -> Audit:
         rec = self.estimator
         measured = None if truth is None else rec.evaluate_issues(truth, share)
-        issues = rec.issues_table(share)
+        issues = rec.issue_list(share)
         rule = f"quality below {rec.threshold_:.4f}" if share is None else f"the worst {share:.1%}"
         tables: list[Rows] = []
         if measured is not None:
@@ -56,9 +56,8 @@ class ClickRun(SavedRun):
             by_kind.append(["label quality", *(f"{value:.3f}" for value in kinds.values())])
             by_kind.append(["item popularity", *(f"{value:.3f}" for value in popularity.values())])
             tables = [detection_rows(measured), by_kind]
-        flagged = int(issues["is_label_issue"].to_numpy().sum())
         judged = cache(lambda: rec.with_original(data))
-        return Audit(issues, flagged, rule, lambda: judged().cleaned(share), tables, measured, original=judged)
+        return Audit(issues, issues.count, rule, lambda: judged().cleaned(share), tables, measured, original=judged)
 
     def decided(self, undecided: Any, data: Path | None = None) -> tuple[Any, Any]:
         judged = self.estimator.with_decisions(undecided, log=data)

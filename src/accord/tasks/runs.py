@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from accord.estimators.handed import in_words
+from accord.estimators.issue_list import IssueList
 from accord.estimators.run_folder import kind_of
 from accord.estimators.trust import better_member, voiced
 from accord.files import standing
@@ -30,7 +31,7 @@ DETECTION = {
 class Audit:
     """The given labels of a run, judged."""
 
-    issues: pa.Table
+    issues: pa.Table | IssueList
     """Worst first."""
     flagged: int
     rule: str

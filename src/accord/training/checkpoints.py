@@ -182,8 +182,13 @@ def digest_of(*identity: Any) -> str:
     for one in (torch.__version__, *identity):
         array = isinstance(one, np.ndarray)
         digest.update(f"\0{one.dtype}{one.shape}\0".encode() if array else b"\0")
-        digest.update(np.ascontiguousarray(one).tobytes() if array else str(one).encode())
+        digest.update(_bytes_of(one) if array else str(one).encode())
     return digest.hexdigest()
+
+
+def _bytes_of(array: np.ndarray) -> Any:
+    """The bytes of an array, which are not copied where it lies in a file."""
+    return array.data if isinstance(array, np.memmap) else np.ascontiguousarray(array).tobytes()
 
 
 def _plain(tensor: Tensor) -> Tensor:

@@ -361,4 +361,4 @@ def make_optimiser(phase: Phase, options: Sequence[Any], device: torch.device) -
         return SGD(parameters, decayed, rates, decays, capturing, first.clip)
     singles = [one.module for one in phase.networks.values() if isinstance(one, Single)]
     by_rows = [t for one in singles for t in updated_by_rows(one, first.batch_size, first.updates)]
-    return Adam(parameters, decayed, rates, decays, capturing, by_rows)
+    return Adam(parameters, decayed, rates, decays, capturing, by_rows, first.in_files)

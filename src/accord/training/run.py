@@ -37,6 +37,8 @@ class TrainingOptions:
     """SGD: the longest gradient a step takes."""
     capture: bool = False
     """On a GPU, capture a step once and replay it."""
+    in_files: bool = False
+    """Whether the clicks lie in files; then so do the moments of very large tables."""
     seed: int = 0
 
     def share_at(self, epochs_done: float) -> float:

@@ -43,7 +43,8 @@ def judge(rec: Recommender, log: Any, share: float | None, on_unknown: str) -> J
     """The quality of every click of a log, and which are flagged."""
     if on_unknown not in ("refuse", "skip"):
         raise SettingError(f"on_unknown is '{on_unknown}'; choose refuse or skip.")
-    clicks = load_clicks(log, **columns_alike(rec.columns_, log))
+    named: dict[str, Any] = columns_alike(rec.columns_, log)
+    clicks = load_clicks(log, **named)
     items = rec.item_ids_.find(clicks.item_ids.values)[clicks.items]
     known = items >= 0
     unknown = [] if known.all() else rec.item_ids_.unknown(clicks.item_ids.values)

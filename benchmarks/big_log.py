@@ -1,0 +1,197 @@
+"""How much memory and time each stage of `accord fit` and `accord audit` takes on a large log of clicks.
+
+    python benchmarks/big_log.py make FOLDER --clicks N [--users N] [--items N] [--parts N] [--times]
+    python benchmarks/big_log.py fit FOLDER --out RUN [--set NAME=VALUE ...]
+    python benchmarks/big_log.py audit RUN --out TABLE
+
+`make` writes a folder of Parquet parts: users who differ in how much they click, items by Zipf's law, and ids as
+numbers that are not in order. `fit` and `audit` do what the commands do, in one process, and print for every stage
+its seconds, the highest resident memory within it, and what is resident at its end: anonymous memory, and pages of
+files, which the system takes back when it needs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+ZIPF, SPREAD = 1.0, 1.0
+"""The exponent of items, and the deviation of the logarithm of users' activity."""
+SECONDS = 0.02
+"""Between two looks at the memory."""
+BLOCK = 1 << 22
+ODD = 0x9E3779B1
+"""Ids are row numbers times this, modulo 2^40: in no order."""
+
+
+def make(folder: Path, clicks: int, users: int, items: int, parts: int, times: bool) -> None:
+    rng = np.random.default_rng(0)
+    folder.mkdir(parents=True, exist_ok=True)
+    of_users = np.cumsum(rng.lognormal(sigma=SPREAD, size=users))
+    of_items = np.cumsum(1.0 / np.arange(1, items + 1) ** ZIPF)
+    for part in range(parts):
+        count = clicks * (part + 1) // parts - clicks * part // parts
+        with parquet.ParquetWriter(folder / f"part-{part:04}.parquet", _schema(times)) as writer:
+            for start in range(0, count, BLOCK):
+                writer.write_table(_drawn(rng, of_users, of_items, min(BLOCK, count - start), times))
+    print(f"{clicks:,} clicks in {parts} parts of {folder}")
+
+
+def _schema(times: bool) -> pa.Schema:
+    more = [("time", pa.int64())] if times else []
+    return pa.schema([("user", pa.int64()), ("item", pa.int64()), *more])
+
+
+def _drawn(rng: np.random.Generator, users: np.ndarray, items: np.ndarray, count: int, times: bool) -> pa.Table:
+    codes = [np.searchsorted(one, rng.random(count) * one[-1]) for one in (users, items)]
+    columns = [code.astype(np.int64) * ODD % (1 << 40) for code in codes]
+    columns += [rng.integers(0, 1 << 31, count)] if times else []
+    return pa.table(columns, schema=_schema(times))
+
+
+# -- stages ------------------------------------------------------------------------------------------------
+
+
+def memory() -> dict[str, float]:
+    """What is resident, in MB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    wanted = ("VmRSS", "RssAnon", "RssFile")
+    return {n: int(v.split()[0]) / 1024 for n, _, v in (line.partition(":") for line in lines) if n in wanted}
+
+
+class Stages:
+    """Watches the memory, and writes a line when a stage ends."""
+
+    def __init__(self) -> None:
+        self.peak = self.highest = 0.0
+        self.done = False
+        threading.Thread(target=self._watch, daemon=True).start()
+        heads = f"{'seconds':>8} {'of CPU':>7} {'peak MB':>9} {'at its end':>11} {'anonymous':>10} {'files':>8}"
+        print(f"{'stage':28} {heads}", flush=True)
+
+    def _watch(self) -> None:
+        while not self.done:
+            now = memory()["VmRSS"]
+            self.peak, self.highest = max(self.peak, now), max(self.highest, now)
+            time.sleep(SECONDS)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        self.peak, started, worked = memory()["VmRSS"], time.perf_counter(), time.process_time()
+        try:
+            yield
+        finally:
+            now = memory()
+            seconds, worked = time.perf_counter() - started, time.process_time() - worked
+            peak = max(self.peak, now["VmRSS"])
+            figures = f"{peak:9.0f} {now['VmRSS']:11.0f} {now['RssAnon']:10.0f} {now['RssFile']:8.0f}"
+            print(f"{name:28} {seconds:8.1f} {worked:7.1f} {figures}", flush=True)
+
+    def of(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        """A function whose calls are a stage."""
+
+        def generated(*given: Any, **named: Any) -> Iterator[Any]:
+            with self.stage(name):
+                yield from call(*given, **named)
+
+        def called(*given: Any, **named: Any) -> Any:
+            with self.stage(name):
+                return call(*given, **named)
+
+        return generated if inspect.isgeneratorfunction(call) else called
+
+
+def watch(stages: Stages) -> None:
+    """Make stages of the functions that a fit goes through."""
+    from accord.estimators import fitting, recommender_data, recommender_judging, recommender_training
+    from accord.estimators.recommender import Recommender
+    from accord.training import phase_trainer
+
+    for owner, name, words in (
+        (recommender_data, "load_clicks", "reading"),
+        (recommender_data, "split_log", "dividing"),
+        (recommender_training, "prepare", "reading to training clicks"),
+        (fitting._Training, "begin", "networks"),
+        (phase_trainer.PhaseTrainer, "steps_of_epoch", "  an epoch of training"),
+        (phase_trainer.PhaseTrainer, "_measured", "  validation"),
+        (recommender_judging, "finish", "judging"),
+        (Recommender, "save", "saving, with the report"),
+        (recommender_judging, "issues_table", "  the table of issues"),
+    ):
+        setattr(owner, name, stages.of(words, getattr(owner, name)))
+
+
+def fit(folder: Path, out: Path, words: list[str], report: bool) -> None:
+    stages = Stages()
+    from accord.cli.process import as_a_command, system_memory
+    from accord.cli.words import settings_of
+    from accord.estimators.recommender import Recommender
+    from accord.report import write_run_report
+
+    stages.of("imports", lambda: None)()
+    watch(stages)
+    settings: dict[str, Any] = settings_of(words)
+    rec, started = Recommender(**settings), time.perf_counter()
+    with as_a_command(lambda *_: None), system_memory():  # memory as a command has it
+        rec.fit(folder, verbose=True)
+        rec.save(out, also=(lambda draft: write_run_report(rec, draft / "report.html")) if report else None)
+    for record in rec.history_:
+        each = 1e6 * record["train_seconds"] / rec.notes_["train"]
+        print(
+            f"phase {record['phase']}, epoch {record['epoch']}: {record['train_seconds']:.0f} s, "
+            f"{each:.2f} µs a click"
+        )
+    print(f"highest {stages.highest:.0f} MB, {time.perf_counter() - started:.0f} s; {rec.validation_}")
+
+
+def audit(run: Path, out: Path) -> None:
+    stages = Stages()
+    from accord.cli.process import as_a_command
+    from accord.cli.runs import run_audit
+
+    stages.of("imports", lambda: None)()
+    with as_a_command(lambda *_: None):
+        stages.of("audit", run_audit)(run, 10, None, out, None, None)
+    print(f"highest {stages.highest:.0f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    making = commands.add_parser("make")
+    making.add_argument("folder", type=Path)
+    making.add_argument("--clicks", type=int, required=True)
+    making.add_argument("--users", type=int, default=500_000)
+    making.add_argument("--items", type=int, default=30_000)
+    making.add_argument("--parts", type=int, default=10)
+    making.add_argument("--times", action="store_true")
+    fitting = commands.add_parser("fit")
+    fitting.add_argument("folder", type=Path)
+    fitting.add_argument("--out", type=Path, required=True)
+    fitting.add_argument("--no-report", action="store_true")
+    fitting.add_argument("--set", dest="settings", action="append", default=[], metavar="NAME=VALUE")
+    auditing = commands.add_parser("audit")
+    auditing.add_argument("run", type=Path)
+    auditing.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args()
+    if asked.command == "make":
+        make(asked.folder, asked.clicks, asked.users, asked.items, asked.parts, asked.times)
+    elif asked.command == "fit":
+        fit(asked.folder, asked.out, asked.settings, not asked.no_report)
+    else:
+        audit(asked.run, asked.out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
