@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.data import load_clicks, reading
-from accord.data.clicks import _sorted, match_pairs, pair_keys
+from accord.data.clicks import match_pairs
+from accord.data.merging import _sorted, pair_keys
 from accord.errors import DataError
 
 ROWS = {"user": ["b", "a", "b", "a"], "item": ["x", "y", "z", "y"], "ts": [4, 3, 2, 1]}
