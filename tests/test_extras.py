@@ -61,7 +61,7 @@ def test_an_extra_holds_what_it_is_named_for(module: str) -> None:
     library = INSTALLED_AS.get(module, module)
     assert library in names(PROJECT["optional-dependencies"][extra])
     assert library not in names(PROJECT["dependencies"])
-    assert f"pip install 'accord[{extra}]'" in str(missing(module, "It"))
+    assert f"pip install 'accord-labels[{extra}]'" in str(missing(module, "It"))
 
 
 def test_all_holds_every_extra_that_is_named() -> None:
@@ -119,7 +119,7 @@ def test_where_an_extra_is_missing_one_sentence_says_how_to_install_it(
     with pytest.raises(AccordError) as error:
         do(tmp_path)
     said = str(error.value)
-    assert f"pip install 'accord[{EXTRA_OF[module]}]'" in said
+    assert f"pip install 'accord-labels[{EXTRA_OF[module]}]'" in said
     assert len(said.splitlines()) == 1
 
 

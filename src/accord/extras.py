@@ -45,5 +45,5 @@ def missing(module: str, for_what: str) -> MissingExtraError:
     """The sentence that says how to install a library."""
     name = module.partition(".")[0]
     library = NAMES.get(name, name)
-    command = f"pip install 'accord[{EXTRA_OF[name]}]'" if name in EXTRA_OF else f"pip install {library}"
+    command = f"pip install 'accord-labels[{EXTRA_OF[name]}]'" if name in EXTRA_OF else f"pip install {library}"
     return MissingExtraError(f"{for_what} needs {library}, which is not installed: {command}.")

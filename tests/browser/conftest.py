@@ -27,8 +27,8 @@ def browser() -> Iterator[Any]:
     if path is None:
         leave = pytest.fail if os.environ.get("ACCORD_BROWSER") == "needed" else pytest.skip
         leave("there is no Chromium; install it, or name it with ACCORD_CHROMIUM")
-    playwright = pytest.importorskip("playwright.sync_api", reason="driving a browser needs accord[browser]")
-    pytest.importorskip("uvicorn", reason="the review page needs accord[review]")
+    playwright = pytest.importorskip("playwright.sync_api", reason="driving a browser needs accord-labels[browser]")
+    pytest.importorskip("uvicorn", reason="the review page needs accord-labels[review]")
     with playwright.sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=path, args=FLAGS.split())
         yield chromium

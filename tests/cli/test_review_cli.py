@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_what_makes_no_sense_is_one_sentence(accord: Callable, run: Path, words: list[str], said: str) -> None:
-    pytest.importorskip("uvicorn", reason="the review page needs accord[review]")
+    pytest.importorskip("uvicorn", reason="the review page needs accord-labels[review]")
     before = sorted(path.name for path in run.rglob("*"))
     code, out, err = accord("review", run, "--no-browser", *words)
     assert code == 2
@@ -49,10 +49,10 @@ def test_without_the_extra_it_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, library, None)
     code, _, err = accord("review", run, "--no-browser")
     assert code == 2
-    assert "pip install 'accord[review]'" in err
+    assert "pip install 'accord-labels[review]'" in err
 
 
 def test_what_is_no_run_is_refused(accord: Callable, tmp_path: Path) -> None:
-    pytest.importorskip("uvicorn", reason="the review page needs accord[review]")
+    pytest.importorskip("uvicorn", reason="the review page needs accord-labels[review]")
     assert accord("review", tmp_path, "--no-browser")[0] == 2
     assert not list(tmp_path.iterdir())

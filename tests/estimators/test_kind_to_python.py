@@ -172,5 +172,5 @@ def test_kinds_that_cannot_be_given_are_refused(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(SettingError, match="did you mean 'pandas'"):
         Recommender().set_output("panda")  # pyright: ignore[reportArgumentType]
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(AccordError, match=r"pip install 'accord\[tables\]'"):
+    with pytest.raises(AccordError, match=r"pip install 'accord-labels\[tables\]'"):
         Classifier().set_output("polars")

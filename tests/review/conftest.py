@@ -13,8 +13,8 @@ from accord.review.session import Session
 
 @pytest.fixture
 def at_work(tmp_path: Path) -> Iterator[tuple[Client, Session]]:
-    pytest.importorskip("starlette", reason="the review page needs accord[review]")
-    pytest.importorskip("uvicorn", reason="the review page needs accord[review]")
+    pytest.importorskip("starlette", reason="the review page needs accord-labels[review]")
+    pytest.importorskip("uvicorn", reason="the review page needs accord-labels[review]")
     with served(made_items(), tmp_path) as both:
         yield both
 

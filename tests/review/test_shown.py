@@ -30,7 +30,7 @@ def size_of_png(content: bytes) -> tuple[int, int]:
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """A folder of images, and around it what nobody named."""
-    Image = pytest.importorskip("PIL.Image", reason="reading images needs accord[images]")
+    Image = pytest.importorskip("PIL.Image", reason="reading images needs accord-labels[images]")
     folder = tmp_path / "photos"
     folder.mkdir()
     rng = np.random.default_rng(0)
