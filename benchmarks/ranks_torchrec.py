@@ -3,8 +3,8 @@
     torchrun --nproc-per-node 2 benchmarks/ranks_torchrec.py {ours,torchrec} [--rows 100000] [--steps 300]
 
 A step fetches the rows of 2,048 random items of each rank, sends the gradients back and updates the rows: by Adam
-by rows here, by row-wise Adagrad there. TorchRec needs an environment of its own, with torch 2.13 and, all of them by
-`pip install --no-deps`: torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0 tensordict iopath torchmetrics lightning-utilities
+by rows here, by row-wise Adagrad there. TorchRec needs an environment of its own, with torch 2.13 and, all of them
+by `pip install --no-deps`: torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0 tensordict iopath torchmetrics lightning-utilities
 portalocker pyre-extensions typing-inspect mypy-extensions orjson cloudpickle importlib_metadata zipp pyvers
 """
 

@@ -16,6 +16,7 @@ from accord.cli.fit import DATA, MORE
 from accord.cli.given import given_data
 from accord.data.simulator import Simulation
 from accord.errors import DataError, SettingError
+from accord.ranks import started
 from accord.ranks.group import ALONE, Ranks, drawing_as, here
 from accord.ranks.joining import joined
 from accord.training.ranks_checkpoint import refuse_other_ranks
@@ -92,6 +93,19 @@ def test_others_that_never_come_are_one_sentence(rank: int, monkeypatch: pytest.
     with pytest.raises(DataError, match=words), joined(patience=0.3):
         pass
     assert here() is ALONE
+
+
+def test_of_ranks_that_work_together_the_first_one_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(started, "_TOGETHER", [False])
+    for rank in ("0", "1"):
+        for name, value in environment(int(rank), 2, 1).items():
+            monkeypatch.setenv(name, value)
+        started.together(False)
+        assert started.speaks()  # each has work of its own
+        started.together()
+        assert started.speaks() == (rank == "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert started.speaks()
 
 
 def test_one_process_that_torchrun_started_is_a_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from accord.cli.words import settings_of
 from accord.data.databases import is_address
 from accord.errors import DataError
 from accord.ranks.joining import joined
-from accord.ranks.started import is_restarted, speaks
+from accord.ranks.started import is_restarted, speaks, together
 
 PATHS = ("data", "out", "valid", "labels", "clean", "warm_start")
 """Arguments that name a file or a folder."""
@@ -72,6 +72,7 @@ class Typed(TypedDict):
 
 def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
     """A new training. What was typed is kept with its checkpoint, with whole paths, until it is done."""
+    together()
     words = {name: str(value) if isinstance(value, Path) else value for name, value in typed.items()}
     for name in PATHS:
         if words.get(name) is not None and (name != "data" or os.path.exists(words[name])):
@@ -93,6 +94,7 @@ def _was_begun(out: Path, words: dict[str, Any]) -> bool:
 
 def resume(out: Path, seconds: float) -> dict[str, Any]:
     """The training that was interrupted before it was saved at ``out``."""
+    together()
     words = _checked(arguments_of(out), out)
     if words["data"] in ("-", "address"):
         what = "a pipe" if words["data"] == "-" else "an address"

@@ -12,7 +12,7 @@ from typing import Any
 
 from accord.errors import DataError, SettingError, first_line
 from accord.ranks.group import ALONE, Group, Ranks, as_group
-from accord.ranks.started import is_one_of_many
+from accord.ranks.started import is_one_of_many, together
 
 WORDS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables of the environment by which torchrun tells a process who it is and where it meets the others."""
@@ -75,6 +75,7 @@ def joined(patience: float = PATIENCE) -> Iterator[Ranks]:
             timeout=timedelta(seconds=SILENCE),
         )
     except (RuntimeError, ValueError, OSError) as error:
+        together(False)  # each of them says for itself that it is alone
         raise DataError(
             f"Rank {rank} of {size} could not meet the others at {address} ({first_line(error)}); check that all "
             "were started, with the same address and port."

@@ -48,9 +48,8 @@ class EASE(SolvedModel):
 
     def solve(self, sweep: int) -> Iterator[float]:
         n = self.n_items
-        one = torch.ones(
-            len(self.starts) - 1, device=self.clicked.device
-        )  # sums of ones are exact in single precision
+        users = len(self.starts) - 1  # those that it is bound to; sums of ones are exact in single precision
+        one = torch.ones(users, device=self.clicked.device)
         matrix = torch.empty(n, n, dtype=torch.float64, device=one.device)
         for items, counts in sums_over_common_users(self.starts, self.clicked, n, one):
             self.ranks.add_up([counts])
