@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,11 @@ from hypothesis import strategies as st
 from accord.batches.clicks import ClickBatch
 from accord.batches.shards import ShardedFeed
 from accord.data.interactions import Interactions
+from accord.estimators.log_split import by_popularity
+from accord.estimators.recommender_ranks import DividedTask
+from accord.evaluation import RankingTask
+from accord.models.recommenders import MF
+from accord.models.stack import Single
 from accord.objectives.binary import cross_entropy, truncated_cross_entropy, truncated_share
 from accord.ranks import tables
 from accord.ranks.group import Ranks, dividing
@@ -106,3 +113,39 @@ def test_shares_of_the_truncated_loss_add_up_to_it(seed: int, count: int, tied: 
     parts = losses.tensor_split(cuts, dim=-1)
     shares = [truncated_share(part, keep, count, lambda own: losses[0]) for part in parts]
     torch.testing.assert_close(torch.stack(shares).sum(0), truncated_cross_entropy(logits, labels, keep))
+
+
+class Own(Ranks):
+    """A rank whose sums are its own."""
+
+    def summed(self, values: torch.Tensor) -> torch.Tensor:
+        return values
+
+
+def test_metrics_of_divided_users_are_those_of_all_with_users_ranked_by_popularity() -> None:
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((31, 40)) < 0.2)
+    pairs = pairs[pairs[:, 0] % 5 != 1]  # every fifth user has no training click
+    training = Interactions.from_pairs(pairs[:, 0], pairs[:, 1], 31, 40)
+    held = np.stack([np.arange(31), (np.arange(31) * 7) % 40])
+
+    def served(task: RankingTask, clicks: Interactions) -> RankingTask:
+        return task.with_settled(clicks.degrees[task.users] == 0, by_popularity(clicks))
+
+    whole = served(RankingTask.from_pairs(held[0], held[1], [training]), training)
+    torch.manual_seed(0)
+    network: Any = MF(31, 40, 4)
+    wanted = whole.measure(Single(network), [0], [whole])
+    found, users = dict.fromkeys(wanted, 0.0), 0
+    for rank in range(2):
+        own = served(whole.of_users(rank, 2), training.of_users(rank, 2))
+        assert own.settled is not None
+        count = len(own.users) + len(own.settled)
+        task = DividedTask(whole, own, Own(rank, 2))
+        part: Any = MF(len(range(rank, 31, 2)), 40, 4)
+        part.users.data, part.items.data = network.users.data[rank::2], network.items.data
+        for name, value in task.measure(Single(part), [0], [task]).items():
+            found[name] += float(value) * count
+        users += count
+    assert users == 31
+    assert found == {name: pytest.approx(31 * float(value), rel=1e-5) for name, value in wanted.items()}
