@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,25 @@ def test_freed_memory_stays_unless_the_person_has_said_something_else(
     monkeypatch.setattr(process.ctypes, "CDLL", lambda name: object())  # another libc
     with process.as_a_command(signal.default_int_handler):
         pass
+
+
+def test_a_signal_that_is_lost_while_an_object_goes_is_sent_again(capfd: pytest.CaptureFixture[str]) -> None:
+    """What a handler raises inside `__del__` or a callback of a weak reference is printed and forgotten by Python."""
+
+    class Going:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0)  # here the handler runs
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    before = sys.unraisablehook
+    with pytest.raises(Stopped), process.as_a_command(stop):
+        going = Going()
+        del going
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            time.sleep(0.01)
+    assert sys.unraisablehook is before
+    assert "Traceback" not in capfd.readouterr().err

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from typing import Any
 
+from accord.errors import Stopped
+
 TURNS_AWAKE = "1000"
 """How long idle threads of torch spin: the value of OpenMP's runtime where there are more threads than cores."""
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
@@ -21,6 +23,8 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
 TRIM_AT, MOST_MAPPED = 128 * 1024, 65536
 """glibc's defaults."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AGAIN_AFTER = 0.05
+"""Seconds until a signal that was lost is sent again."""
 
 
 @contextmanager
@@ -38,7 +42,8 @@ def as_a_command(stop: Any, *, last: bool = False) -> Iterator[None]:
     for stream, _ in letters:  # a terminal of few letters, such as ASCII, shows other letters by their numbers
         stream.reconfigure(errors="backslashreplace")
     try:
-        with signal_handlers(dict.fromkeys(STOP_SIGNALS, stop), after=signal.SIG_IGN if last else None):
+        after = signal.SIG_IGN if last else None
+        with signal_handlers(dict.fromkeys(STOP_SIGNALS, stop), after=after), stopping_again():
             yield
     finally:
         for stream, errors in letters:
@@ -70,6 +75,25 @@ def signal_handlers(handlers: Mapping[int, Any], after: Any = None) -> Iterator[
     finally:
         for number, handler in before.items():
             signal.signal(number, handler if after is None else after)
+
+
+@contextmanager
+def stopping_again() -> Iterator[None]:
+    """A signal that arrives while Python takes an object apart stops nothing: what its handler raises is only
+    printed there. It is sent again, and nothing is printed."""
+    before = sys.unraisablehook
+
+    def heard(lost: Any) -> None:
+        if lost.exc_type is not None and issubclass(lost.exc_type, Stopped):
+            threading.Timer(AGAIN_AFTER, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            before(lost)
+
+    sys.unraisablehook = heard
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _leave_cores_to_others() -> None:
