@@ -20,7 +20,7 @@ from accord.methods import Phase, Setup, method_of
 from accord.models import recommender_factory
 from accord.models.stack import as_stack, stack
 from accord.objectives import binary
-from accord.training import Checkpoint, Run, TrainingOptions, seeded, training
+from accord.training import Checkpoint, Run, TrainingOptions, checkpoints, seeded, training
 from accord.training.checkpoints import State
 
 USERS, ITEMS = 30, 20
@@ -144,3 +144,19 @@ def test_another_trainings_file_and_no_file_of_ours_are_refused(data: Interactio
         trained(data, 1, Checkpoint(tmp_path / "text"))
     phases, _ = trained(data, 1, Checkpoint(tmp_path / "text", optional=True))  # nobody asked for it
     assert torch.equal(weights(phases), weights(trained(data, 1)[0]))
+
+
+def test_large_tensors_are_written_from_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "LARGE_TENSOR", 8)
+    table = torch.arange(12.0).view(3, 4)
+    state = {"own": table, "again": table, "part": table[1:], "turned": table.T, "small": torch.ones(1)}
+    written = checkpoints._plain(state)
+    assert written["own"].data_ptr() == table.data_ptr()
+    assert not {written[name].data_ptr() for name in state if name != "own"} & {
+        t.data_ptr() for t in state.values()
+    }
+    checkpoint = Checkpoint(tmp_path / "x")
+    checkpoint.write(State({}, state))
+    saved = checkpoint.read()
+    assert saved is not None
+    assert all(torch.equal(saved.tensors[name], tensor) for name, tensor in state.items())

@@ -36,6 +36,8 @@ LEAST_BETWEEN = 20
 """Least time between two checkpoints that nobody asked for, as a multiple of the time the last one took."""
 LARGEST = 4 * 2**30
 """Bytes of a state; a larger one is saved only if somebody asked for it."""
+LARGE_TENSOR = 1 << 26
+"""Bytes of a tensor that is written from where it lies."""
 FORMAT = "accord checkpoint 2"
 NAMED = re.compile(r"[0-9a-f]{32}\.safetensors")
 """Files in a folder of checkpoints."""
@@ -89,7 +91,7 @@ class Checkpoint:
     def write(self, state: State) -> None:
         started = time.monotonic()
         metadata = {"format": FORMAT, "identity": self.identity, "metadata": json.dumps(state.metadata)}
-        tensors = {name: _plain(tensor) for name, tensor in state.tensors.items()}
+        tensors = _plain(state.tensors)
         try:
             with whole_file(self.path, flush=True) as draft:
                 save_file(tensors, draft, metadata=metadata)
@@ -191,8 +193,19 @@ def _bytes_of(array: np.ndarray) -> Any:
     return array.data if isinstance(array, np.memmap) else np.ascontiguousarray(array).tobytes()
 
 
-def _plain(tensor: Tensor) -> Tensor:
-    return tensor.detach().to("cpu", copy=True).contiguous()
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors as they can be written: each with memory of its own. Large ones that have it are not copied."""
+    found: dict[str, Tensor] = {}
+    taken: set[int] = set()
+    for name, tensor in tensors.items():
+        size = tensor.numel() * tensor.element_size()
+        alone = tensor.untyped_storage().nbytes() == size and tensor.data_ptr() not in taken
+        if size >= LARGE_TENSOR and alone and tensor.device.type == "cpu" and tensor.is_contiguous():
+            taken.add(tensor.data_ptr())
+            found[name] = tensor.detach()
+        else:
+            found[name] = tensor.detach().to("cpu", copy=True).contiguous()
+    return found
 
 
 def fill(target: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
