@@ -60,7 +60,9 @@ def merged_in_files(rows: LogRows, n_items: int, where: str) -> dict[str, Any]:
         most = max(most, int(found["counts"].max(initial=0)))
         found["counts"] = found["counts"].astype(np.int32)
         for name, values in found.items():
-            made.setdefault(name, Growing(values.dtype)).append(values)
+            if name not in made:
+                made[name] = Growing(values.dtype)
+            made[name].append(values)
         release(*thrown.values(), rows.rows)
     result = {name: file.array() for name, file in made.items()}
     return result | {"counts": _narrowed(result["counts"], np.min_scalar_type(most))}

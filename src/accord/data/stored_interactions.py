@@ -74,6 +74,11 @@ class StoredInteractions(Interactions):
     def drawn_in_an_epoch(self) -> int:
         return int(self.degrees[~self.full_users].sum())
 
+    def sample_pairs(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        pairs = super().sample_pairs(count, generator)
+        release(*self.files)  # pages all over them
+        return pairs
+
     @cached_property
     def _pages(self) -> list[tuple[int, int]]:
         """The first user of each page, and the one after the last."""

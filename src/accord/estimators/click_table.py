@@ -14,7 +14,7 @@ from accord.data.log_rows import PER_ROW
 from accord.data.parquet_files import head_of, stream_parquet_file
 from accord.errors import DataError
 from accord.estimators.run_folder import VOTES, column, read_parquet, sound_quality
-from accord.stored import AT_ONCE, Growing, blocks
+from accord.stored import Growing, blocks, trim
 
 ROW, TRUSTED = {"row": pa.int64()}, {"trusted": pa.int8()}
 """The first row of each click in the log; and whether it is known to be right or wrong."""
@@ -52,7 +52,10 @@ def read_clicks(path: Path, *, timed: bool, memory: float) -> tuple[dict[str, np
     for table in _streamed(path, names):
         columns, time_type = _sound(table, kinds, timed, path)
         for name, values in columns.items():
-            files.setdefault(name, Growing(values.dtype)).append(values)
+            if name not in files:
+                files[name] = Growing(values.dtype)
+            files[name].append(values)
+    trim()
     return {name: file.array() for name, file in files.items()}, time_type
 
 
@@ -67,7 +70,7 @@ def _head(path: Path) -> tuple[list[str], int]:
 
 def _streamed(path: Path, names: list[str]) -> Iterator[pa.Table]:
     try:
-        yield from stream_parquet_file(path, names, AT_ONCE, inside=True)
+        yield from stream_parquet_file(path, names, GROUP, inside=True)
     except DataError as error:
         raise DataError(
             f"'{path}' cannot be read as a table with {', '.join(names)}; fit the run again."

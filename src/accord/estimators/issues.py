@@ -14,7 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from accord.errors import SettingError
-from accord.stored import AT_ONCE, blocks, is_stored, like, scattered
+from accord.stored import AT_ONCE, blocks, is_stored, like, release, scattered, slices, trim
+
+PART = 1 << 20
+"""Positions that are given at a time, of those that are found in files."""
 
 
 def flag_share(quality: np.ndarray, share: float) -> np.ndarray:
@@ -51,8 +54,12 @@ def worst_order(quality: np.ndarray) -> Iterator[np.ndarray]:
     start = 0
     for size in sizes.tolist():
         own = slice(start, start + size)
-        yield thrown["rows"][own][np.argsort(thrown["quality"][own], kind="stable")]
+        order = thrown["rows"][own][np.argsort(thrown["quality"][own], kind="stable")]
+        release(*thrown.values())
+        for part in slices(size, PART):
+            yield order[part]
         start += size
+        trim()
 
 
 def _leading(quality: np.ndarray) -> np.ndarray:

@@ -164,7 +164,9 @@ def _joined(clicks: Clicks, part: np.ndarray, source: Any, code: int) -> tuple[C
             more = np.full(len(new), filled.get(name, code), values.dtype)
             some[name] = np.concatenate([values[rows], more])[order]
         for name, values in some.items():
-            made.setdefault(name, Growing(values.dtype) if is_stored(clicks.users) else []).append(values)
+            if name not in made:
+                made[name] = Growing(values.dtype) if is_stored(clicks.users) else []
+            made[name].append(values)
         release(*columns.values())
     if not added:
         return clicks, part, 0, given

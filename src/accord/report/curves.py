@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from accord.report import plots
 from accord.report.rendering import NARROW, SMALL, WIDE, fitted
+from accord.stored import release
 
 MOST_CLASSES, BINS, FEW = 40, 50, 5
 
@@ -113,6 +114,7 @@ def quality_histogram(
     shown = ends if threshold is None else np.append(ends, threshold)
     counts, edges = np.histogram(quality, BINS, _twentieths(shown))
     within = np.histogram(quality[flagged.astype(bool)], edges)[0].tolist()
+    release(quality, flagged)
     labels = "label quality (1 = clean)", what
     return fitted(
         lambda size: plots.histogram(
