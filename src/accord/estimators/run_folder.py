@@ -31,6 +31,7 @@ from accord.estimators.settings import RENAMED
 from accord.files import behind_links, clear_dead, flush_folder, standing, whole_folder, write_whole
 from accord.methods import METHODS
 from accord.models import MODELS
+from accord.models.stack import all_finite
 from accord.plain import read_json, read_plain, refuse_links, size_of, tensor_shapes
 
 SCHEMA_VERSION = 2
@@ -394,7 +395,7 @@ def read_weights(path: Path, networks: dict[str, nn.Module]) -> None:
         for role, network in networks.items():
             prefix = f"{role}."
             network.load_state_dict({k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)})
-            if not all(tensor.isfinite().all() for tensor in network.state_dict().values()):
+            if not all(all_finite(tensor.reshape(1, -1)).all() for tensor in network.state_dict().values()):
                 raise ValueError(f"some of {role} are not finite")
             if hasattr(network, "check_loaded"):
                 network.check_loaded()  # pyright: ignore[reportCallIssue]

@@ -71,14 +71,14 @@ class Stack(nn.Module):
     def finite(self) -> Tensor:
         """For each member, whether all its parameters are finite, (R,); of one without any, its buffers."""
         own = list(self.parameters()) or self.tensors()
-        each = [_all_finite(p.reshape(len(self), -1)) for p in own]
+        each = [all_finite(p.reshape(len(self), -1)) for p in own]
         if not each:
             device = next((one.device for one in self.buffers()), None)
             return torch.ones(len(self), dtype=torch.bool, device=device)
         return torch.stack(each).all(0)
 
 
-def _all_finite(values: Tensor) -> Tensor:
+def all_finite(values: Tensor) -> Tensor:
     """For each row, whether all its numbers are finite: some at a time, since the answer is an array as large."""
     return torch.stack([torch.isfinite(some).all(1) for some in values.split(AT_ONCE, 1)]).all(0)
 
