@@ -142,6 +142,13 @@ def chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return file.array()
 
 
+def taken(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The values at some positions, which may lie all over a file; its pages are given back."""
+    found = values[rows]
+    release(values)
+    return found
+
+
 def scattered(
     columns: Mapping[str, np.ndarray], bucket: Callable[[Mapping[str, np.ndarray]], np.ndarray], sizes: np.ndarray
 ) -> dict[str, np.ndarray]:

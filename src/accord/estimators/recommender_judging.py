@@ -25,7 +25,7 @@ from accord.estimators.recommender_data import names_of
 from accord.estimators.recommender_ranks import gather
 from accord.evaluation import mean_metrics
 from accord.ranks.group import here
-from accord.stored import blocks, chosen, release
+from accord.stored import blocks, chosen, taken
 from accord.training import Run, stream
 
 if TYPE_CHECKING:
@@ -139,18 +139,20 @@ def issue_list(rec: Recommender, share: float | None) -> IssueList:
     def rows_at(at: np.ndarray) -> pa.Table:
         table = pa.table(
             {
-                "user": pairs.user_ids.take(pairs.users[at]),
-                "item": pairs.item_ids.take(pairs.items[at]),
-                "label_quality": quality[at],
-                "is_label_issue": flagged[at],
+                "user": pairs.user_ids.take(taken(pairs.users, at)),
+                "item": pairs.item_ids.take(taken(pairs.items, at)),
+                "label_quality": taken(quality, at),
+                "is_label_issue": taken(flagged, at),
             }
         )
         for name, values in votes.items():
-            table = table.append_column(name, pa.array(values[at]))
+            table = table.append_column(name, pa.array(taken(values, at)))
         if pairs.first_rows is not None:
-            rows = {"row": pairs.first_rows[at].astype(np.int64), "rows": pairs.counts[at].astype(np.int64)}
+            rows = {
+                "row": taken(pairs.first_rows, at).astype(np.int64),
+                "rows": taken(pairs.counts, at).astype(np.int64),
+            }
             table = with_columns(table, {name: pa.array(values) for name, values in rows.items()})
-        release(pairs.users, pairs.items, pairs.first_rows, pairs.counts, quality, flagged)
         return table if places is None else shown(table, decided, places[at], None)
 
     return IssueList(pairs, quality, flagged, rows_at)
