@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import scipy.sparse
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from accord.data import load_clicks, reading
@@ -195,6 +195,8 @@ CELLS = st.text(st.sampled_from('ab,"\t \r\né'), max_size=12)
 
 
 @settings(deadline=None)
+@example(header=["", ",", ","], rows=[["", "", ",a"]], form=("\n", csv.QUOTE_ALL), suffix=".tsv", more=0)
+@example(header=["", ",", ","], rows=[["", "", ","]], form=("\n", csv.QUOTE_ALL), suffix=".tsv", more=0)
 @given(
     header=st.lists(CELLS, min_size=3, max_size=3),
     rows=st.lists(st.lists(CELLS, min_size=3, max_size=3), min_size=1, max_size=20),

@@ -73,12 +73,14 @@ def compression_of(head: bytes) -> str | None:
 
 def separator_of(head: bytes, usual: str, whole: bool) -> str:
     """The sign by which the first rows have equally many cells, two at least; of several signs the one with most
-    cells, and among equals the ``usual`` one, which is also taken where no sign fits."""
-    best, most = usual, 1
+    cells, and among equals the ``usual`` one, which is also taken where no sign fits. A sign by which there are
+    fewer rows than by the usual one stands inside quotes, and joins rows."""
+    best, most, fewest = usual, 1, 0
     for sign in dict.fromkeys((usual, *CANDIDATES)):
         rows = _first_rows(head, sign, whole)
-        if rows and len(set(rows)) == 1 and rows[0] > most:
+        if rows and len(set(rows)) == 1 and rows[0] > most and len(rows) >= fewest:
             best, most = sign, rows[0]
+            fewest = len(rows) if sign == usual else fewest
     return best
 
 
