@@ -22,7 +22,7 @@ from accord.errors import (
     Stopped,
     first_line,
 )
-from accord.ranks.started import speaks
+from accord.ranks.started import speaks, together
 
 app = App(
     name="accord",
@@ -150,7 +150,8 @@ def _flags() -> dict[str, str]:
     """The options of all commands, by their names in Python."""
     root: Any = typer.main.get_command(app)
     options = [one for command in root.commands.values() for one in command.params if one.opts[0].startswith("-")]
-    return {"log": "--data"} | {one.name: max(one.opts, key=len) for one in options}
+    # What a run was fitted on is given anew with --data; --log is for new clicks.
+    return {one.name: max(one.opts, key=len) for one in options} | {"log": "--data"}
 
 
 def main() -> None:
@@ -169,6 +170,7 @@ def main() -> None:
 
 def run(*, last: bool = False) -> None:
     """The command in `sys.argv`: bad input is one sentence and exit code 2; SIGTERM acts as Ctrl-C."""
+    together(False)
     with as_a_command(_stop, last=last):
         _run()
 
