@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 
 from accord import Classifier, Recommender
@@ -57,7 +58,8 @@ def test_a_disk_that_fills_up_at_any_file(
         with monkeypatch.context() as patch:
             for name in ("write_json", "write_lines", "write_weights"):
                 patch.setattr(run_folder, name, full(getattr(run_folder, name)))
-            patch.setattr("pyarrow.parquet.write_table", full(__import__("pyarrow.parquet").parquet.write_table))
+            for name in ("write_table", "ParquetWriter"):
+                patch.setattr(parquet, name, full(getattr(parquet, name)))
             with pytest.raises(DataError, match="No space left"):
                 new.save(run)
         loaded = (Recommender if kind == "recommender" else Classifier).load(run)
