@@ -7,9 +7,9 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/accord demo --out demo
 
-# Of one thread: threads that wait for one another make a process crawl beside another that is busy.
+# In two halves side by side, each of one thread: threads that wait for one another make a process crawl beside another that is busy.
 test: .venv/ready
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python tests/halves.py
 
 # The pages in Chromium: the one that is installed, or named by ACCORD_CHROMIUM. Root on Debian gets it by apt.
 test-browser: .venv/ready
