@@ -7,7 +7,8 @@ BIN := .venv/bin
 demo: .venv/ready
 	$(BIN)/accord demo --out demo
 
-# In two halves side by side, each of one thread: threads that wait for one another make a process crawl beside another that is busy.
+# In two halves side by side, each of one thread: threads that wait for one another make a process crawl beside
+# another that is busy.
 test: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python tests/halves.py
 
