@@ -57,7 +57,7 @@ class SplitLog:
 def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any, before: np.ndarray | None = None) -> SplitLog:
     """Hold out a part of a log, or take the pairs of ``valid``, for choosing the epoch.
 
-    ``before`` is the use of each click by an earlier model that is gone on with, −1 for new clicks.
+    ``before`` is the use of each click by an earlier model that is continued, −1 for new clicks.
     """
     if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
         raise DataError(

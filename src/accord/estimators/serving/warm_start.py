@@ -98,7 +98,7 @@ class WarmStart:
         if _model(rec) != _model(earlier):
             raise SettingError(
                 f"{self.where} holds the model '{_model(earlier)}', and this is '{_model(rec)}': an earlier "
-                "model of the same kind can be gone on with."
+                "model of the same kind can be continued."
             )
         if _model(rec) != CUSTOM and _solved_at_once(_model(rec)):
             warnings.warn(
