@@ -41,7 +41,7 @@ MAY = {
     "objectives": set(),
     "models": {"errors", "registry", "kernels", "ranks"},
     "data": {"errors", "files", "locks", "memory", "plain", "extras", "stored"},
-    "decisions": {"errors", "files", "locks", "plain"},
+    "decisions": {"errors", "files", "locks", "plain", "data"},
     "batches": {"data", "models"},
     "optim": {"kernels", "ranks", "stored"},
     "methods": {"errors", "registry", "objectives", "models", "optim"},

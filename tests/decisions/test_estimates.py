@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from accord.decisions.design import Design
-from accord.decisions.estimates import DRAWS, FEWEST_AGAIN, LEVEL, Sample, answers_of, estimate, wrong_by_rank
+from accord.decisions.estimates import (
+    DRAWS,
+    FEWEST_AGAIN,
+    LEVEL,
+    Sample,
+    answers_of,
+    estimate,
+    precision,
+    wrong_by_rank,
+)
 from accord.decisions.journal import Decision
 from accord.decisions.suggesting import AGAIN_AFTER, Suggesting
 
@@ -179,6 +188,13 @@ def test_the_same_decisions_give_the_same_numbers() -> None:
     said = [word(item, bool(wrong[item])) for item in design.part("flagged").drawn[:30].tolist()]
     assert estimate(design, said) == estimate(design, said)
     assert DRAWS >= 1000
+
+
+def test_the_precision_alone_is_that_of_the_whole_estimate() -> None:
+    design, wrong = world(3)
+    for count in (0, 3, 30, 90):
+        said = [word(item, bool(wrong[item])) for item in design.part("flagged").drawn[:count].tolist()]
+        assert precision(design, said) == estimate(design, said).would.precision
 
 
 def test_chances_fall_with_the_rank_and_looking_stops_where_few_are_wrong() -> None:

@@ -21,6 +21,7 @@ from accord.estimators.issues import flag_share, worst_order
 from accord.optim import rows
 from accord.report import write_report
 from accord.training import Checkpoint
+from stopping import StopsAfter
 
 
 @pytest.fixture(autouse=True)
@@ -83,19 +84,6 @@ def test_it_learns_as_much_as_in_memory(made: Simulation) -> None:
     """The order of clicks differs, not what can be learnt."""
     found = [fitted(made, epochs=12, memory=memory).validation_["training"]["ndcg@20"] for memory in (0, 2)]
     assert found[0] > 0.85 * found[1] > 0
-
-
-class StopsAfter(Checkpoint):
-    """As if the person had pressed Ctrl-C after so many looks at the clock."""
-
-    def __init__(self, path: Path, looks: int) -> None:
-        super().__init__(path, seconds=1e9)
-        self.looks = looks
-
-    def due(self) -> bool:
-        self.looks -= 1
-        self.stop = self.looks <= 0
-        return self.stop
 
 
 def test_it_is_resumed_in_the_middle_of_an_epoch(made: Simulation, tmp_path: Path) -> None:

@@ -20,21 +20,9 @@ from accord.errors import AccordError, DataError, InterruptedRunError
 from accord.methods import methods_of
 from accord.training import Checkpoint
 from accord.training.checkpoints import State
+from stopping import StopsAfter
 
 TIMES = ("train_seconds", "valid_seconds")
-
-
-class StopsAfter(Checkpoint):
-    """As if the person had pressed Ctrl-C after so many looks at the clock."""
-
-    def __init__(self, path: Path, looks: int) -> None:
-        super().__init__(path, seconds=1e9)
-        self.looks = looks
-
-    def due(self) -> bool:
-        self.looks -= 1
-        self.stop = self.looks <= 0
-        return self.stop
 
 
 def outcome(fitted: Any) -> tuple[list[bytes], list[dict[str, Any]]]:

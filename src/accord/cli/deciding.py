@@ -11,7 +11,7 @@ from accord.errors import DataError, SettingError
 
 
 def run_apply(path: Path, out: Path, undecided: str, data: Path | None, spreadsheet: bool) -> dict[str, Any]:
-    from accord.decisions.resolving import verdicts
+    from accord.decisions.resolving import counts, verdicts
     from accord.tasks.runs import open_run
 
     output.check_audit(1, out)
@@ -30,10 +30,10 @@ def run_apply(path: Path, out: Path, undecided: str, data: Path | None, spreadsh
         output.write_log(out, lambda draft: log.write_clean(draft, out), table, spreadsheet)
         ui.say(f"{log.counted()} written to {out}")
         answer = {"written": out, "count": log.count()}
-    counts = {action: sum(one.action == action for one in held) for action in ("keep", "fix", "drop", "unsure")}
+    each = counts(held)
     differ = sum(not one.agreed for one in held)
-    ui.say(", ".join(f"{count} {action}" for action, count in counts.items()) + f"; people differ on {differ}")
-    return answer | {"decided": counts, "differing": differ}
+    ui.say(", ".join(f"{count} {action}" for action, count in each.items()) + f"; people differ on {differ}")
+    return answer | {"decided": each, "differing": differ}
 
 
 def run_export(path: Path, out: Path | None, format_: str | None) -> dict[str, Any]:
@@ -66,6 +66,7 @@ def run_merge(paths: list[Path], out: Path, disagreements: Path | None) -> dict[
 
 
 def run_show(path: Path) -> dict[str, Any]:
+    from accord.decisions.estimates import rows_of
     from accord.tasks.runs import open_run
 
     with ui.busy("estimating"):
@@ -74,29 +75,9 @@ def run_show(path: Path) -> dict[str, Any]:
         raise DataError(f"Nobody has decided anything in '{path}' yet; review it with `accord review`.")
     level = f"{found['level']:.0%} interval"
     rows = [["", f"estimate ({found['words']})", level]]
-    for name, words, form in SHOWN:
-        value = found[name]
-        if value is not None:
-            rows.append([words, form(value["value"]), f"{form(value['low'])} to {form(value['high'])}"])
+    rows += [[words, value, f"{low} to {high}"] for words, value, low, high in rows_of(found)]
     ui.table(rows, f"{found['decided']} labels decided, {found['checks']} random checks of the flagged")
     if found["stop"] is not None:
         beyond = f"beyond them about {found['left']:.0f} are wrong"
         ui.say(f"Worth looking at, worst first: {found['stop']} labels; {beyond}")
     return found
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}"
-
-
-SHOWN = (
-    ("precision", "of the flagged are wrong", _share),
-    ("flagged", "wrong among the flagged", _number),
-    ("below", "wrong among the others", _number),
-    ("every", "wrong in all", _number),
-    ("error", "one answer is a slip", _share),
-)

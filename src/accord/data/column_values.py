@@ -121,3 +121,12 @@ def kind_of(column: pa.ChunkedArray) -> str:
         if pc.all(pc.match_substring_regex(text, f"^(?:{pattern.pattern})$")).as_py():
             return found
     return "words"
+
+
+def label_word(value: Any) -> str:
+    """A label or an id in words: 1, 1.0 and '1' are the same.
+
+    >>> label_word(1.0), label_word("1"), label_word(0.5)
+    ('1', '1', '0.5')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

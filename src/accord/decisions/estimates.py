@@ -111,8 +111,9 @@ class Estimate:
 def estimate(design: Design, decisions: Sequence[Decision]) -> Estimate:
     """From everything that was decided, by one person or several."""
     answers, again, differ = answers_of(design, decisions)
-    rng = np.random.default_rng(int(design.identity[:16], 16) + 1)
-    counts = {part.name: _draws(part, answers, rng) for part in design.parts}
+    samples = [Sample.of(part, answers) for part in design.parts]
+    rng = _stream(design)
+    counts = {part.name: _draws(part, own, rng) for part, own in zip(design.parts, samples, strict=True)}
     sizes = {part.name: len(part.items) for part in design.parts}
     error, truly = None, None
     if again >= FEWEST_AGAIN:
@@ -120,9 +121,19 @@ def estimate(design: Design, decisions: Sequence[Decision]) -> Estimate:
         e = (1 - np.sqrt(1 - 2 * np.minimum(d, 0.48))) / 2
         error = Value.of(e)
         truly = _wrong({name: _corrected(draws, sizes[name], e, rng) for name, draws in counts.items()}, sizes)
-    stop, left = _stop(design, answers)
-    checks = len(Sample.of(design.part("flagged"), answers).drawn)
-    return Estimate(len(answers), checks, _wrong(counts, sizes), truly, error, again, stop, left)
+    stop, left = _stop(_curve(design, samples))
+    return Estimate(len(answers), len(samples[0].drawn), _wrong(counts, sizes), truly, error, again, stop, left)
+
+
+def precision(design: Design, decisions: Sequence[Decision]) -> Value | None:
+    """The share of the flagged that these people would call wrong, as `estimate` says it, and no more of it."""
+    flagged = design.parts[0]
+    draws = _draws(flagged, Sample.of(flagged, answers_of(design, decisions)[0]), _stream(design))
+    return None if draws is None or not len(flagged.items) else Value.of(draws / len(flagged.items))
+
+
+def _stream(design: Design) -> np.random.Generator:
+    return np.random.default_rng(int(design.identity[:16], 16) + 1)
 
 
 def answers_of(design: Design, decisions: Iterable[Decision]) -> tuple[Answers, int, int]:
@@ -178,9 +189,8 @@ class Sample:
         return sum(says for _, says in self.drawn)
 
 
-def _draws(part: Part, answers: Answers, rng: np.random.Generator) -> np.ndarray | None:
+def _draws(part: Part, sample: Sample, rng: np.random.Generator) -> np.ndarray | None:
     """Draws of the number of wrong labels of a part; nothing where too few are decided at random."""
-    sample = Sample.of(part, answers)
     size, wrong = len(sample.drawn), sample.wrong
     if not len(part.items):
         return np.zeros(DRAWS)
@@ -223,12 +233,15 @@ def wrong_by_rank(design: Design, answers: Answers) -> np.ndarray | None:
     A logistic curve over the logarithm of the rank, fitted to what was drawn at random and what was looked at worst
     first, each with the weight of the labels for which it stands.
     """
+    return _curve(design, [Sample.of(part, answers) for part in design.parts])
+
+
+def _curve(design: Design, samples: Sequence[Sample]) -> np.ndarray | None:
     from sklearn.linear_model import LogisticRegression
 
     known = list[tuple[int, bool, float]]()
     begin = 0
-    for part in design.parts:
-        sample = Sample.of(part, answers)
+    for part, sample in zip(design.parts, samples, strict=True):
         known += [(begin + place, says, 1.0) for place, says in sample.counted]
         weight = max(1, sample.rest) / max(1, len(sample.drawn))
         known += [(begin + place, says, weight) for place, says in sample.drawn]
@@ -246,9 +259,26 @@ def _steps(ranks: np.ndarray) -> np.ndarray:
     return np.log1p(ranks)[:, None]
 
 
-def _stop(design: Design, answers: Answers) -> tuple[int | None, float | None]:
-    chances = wrong_by_rank(design, answers)
+def _stop(chances: np.ndarray | None) -> tuple[int | None, float | None]:
     if chances is None:
         return None, None
     stop = int((chances >= WORTH).sum())
     return stop, float(chances[stop:].sum())
+
+
+# -- in words --------------------------------------------------------------------------------------------
+
+
+def rows_of(shown: dict[str, Any]) -> list[list[str]]:
+    """What `Estimate.to_show` says, as far as it is known: words, the estimate, and the ends of its interval."""
+    known = [(words, shown[name], form) for name, words, form in WORDS if shown[name] is not None]
+    return [[words, *(form.format(own[key]) for key in ("value", "low", "high"))] for words, own, form in known]
+
+
+WORDS = (
+    ("precision", "share of the flagged that are wrong", "{:.1%}"),
+    ("flagged", "wrong ones among the flagged", "{:.0f}"),
+    ("below", "wrong ones among the others", "{:.0f}"),
+    ("every", "wrong ones in all", "{:.0f}"),
+    ("error", "chance that one answer is a slip", "{:.1%}"),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from accord.decisions.journal import Decision
+from accord.decisions.journal import ACTIONS, Decision
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,12 @@ def verdicts(decisions: Iterable[Decision]) -> dict[int, Verdict]:
     for one in last.values():
         by_item.setdefault(one.item, []).append(one)
     return {item: _verdict(own) for item, own in sorted(by_item.items())}
+
+
+def counts(held: Iterable[Verdict]) -> dict[str, int]:
+    """How many labels there are of each decision."""
+    actions = [one.action for one in held]
+    return {action: actions.count(action) for action in ACTIONS}
 
 
 def _verdict(own: list[Decision]) -> Verdict:

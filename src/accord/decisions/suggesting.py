@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from accord.decisions.design import Design
-from accord.decisions.estimates import estimate
+from accord.decisions.estimates import precision
 from accord.decisions.journal import Decision
 
 WIDTH = 0.05
@@ -26,12 +26,11 @@ class Suggesting:
     def __init__(self, design: Design, decisions: list[Decision], taken: set[int] | None = None) -> None:
         """``decisions`` are this person's; what others decided (``taken``) does not come up."""
         self.design, self.decisions = design, decisions
-        self.decided = {one.item for one in decisions}
-        self.taken = self.decided | (taken or set())
+        self.taken = {one.item for one in decisions} | (taken or set())
 
     def next(self, count: int) -> list[tuple[int, str]]:
         """Labels and why each comes up."""
-        known = estimate(self.design, self.decisions).would.precision
+        known = precision(self.design, self.decisions)
         turns = CLEANING if known is not None and known.half_width <= WIDTH else CHECKING
         queues = {part.name: self._open(part.drawn) for part in self.design.parts}
         queues |= {"worst": self._open(self.design.part("flagged").items), "again": self._again()}

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from accord.data.column_values import label_word
 from accord.decisions.design import PARTS, Design, Part
-from accord.decisions.journal import ACTIONS, REVIEWER, WHY, Decision
+from accord.decisions.journal import ACTIONS, REVIEWER, USUAL_REVIEWER, WHY, Decision
 from accord.decisions.resolving import verdicts
 from accord.errors import DataError, SettingError, nearest
 
@@ -39,12 +41,17 @@ class Names:
     def actions(self) -> tuple[str, ...]:
         return ACTIONS if self.classes is not None else tuple(one for one in ACTIONS if one != "fix")
 
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        names = [] if self.classes is None else self.classes.tolist()
+        return {label_word(name): number for number, name in enumerate(names)}
+
     def class_number(self, label: Any) -> int:
         """The number of a class, by its name in any form."""
-        names = [] if self.classes is None else [_word(value) for value in self.classes.tolist()]
-        if _word(label) not in names:
-            raise DataError(f"'{label}' is none of the classes of the data: {nearest(str(label), names)}")
-        return names.index(_word(label))
+        number = self._numbers.get(label_word(label))
+        if number is None:
+            raise DataError(f"'{label}' is none of the classes of the data: {nearest(str(label), self._numbers)}")
+        return number
 
 
 @dataclass(frozen=True)
@@ -116,10 +123,10 @@ def from_table(table: pa.Table, names: Names, where: str = "the decisions") -> l
                 f"Row {number + 1} of {where} says '{action}' and has {'a' if label is not None else 'no'} "
                 "decided_label; a decision to fix has one, and no other."
             )
-        if label is not None and given is not None and _word(label) == _word(given):
+        if label is not None and given is not None and label_word(label) == label_word(given):
             action, label = "keep", None  # it is fixed to what it was
         code = None if label is None else names.class_number(label)
-        who = "reviewer" if reviewer is None else _word(reviewer)
+        who = USUAL_REVIEWER if reviewer is None else label_word(reviewer)
         found.append(Decision(item, action, code, who, str(moment or ""), why or "chosen", number))
     return found
 
@@ -169,8 +176,10 @@ def checked(table: pa.Table, where: str = "the decisions") -> pa.Table:
                     f"{', '.join(one for one in values if one)}."
                 )
     for row, value in enumerate(_column(table, "reviewer")):
-        if value is not None and not REVIEWER.fullmatch(_word(value)):
-            raise DataError(f"Row {row + 1} of {where} has a reviewer's name that is none: '{_word(value)[:80]}'.")
+        if value is not None and not REVIEWER.fullmatch(label_word(value)):
+            raise DataError(
+                f"Row {row + 1} of {where} has a reviewer's name that is none: '{label_word(value)[:80]}'."
+            )
     return table
 
 
@@ -213,7 +222,7 @@ def merged(tables: Sequence[pa.Table], names: Sequence[str]) -> tuple[pa.Table, 
         for part in parts
         for row in part.to_pylist()
     ]
-    once = {tuple((name, _word(row[name])) for name in (*key, *MEANT) if name in row): row for row in rows}
+    once = {tuple((name, label_word(row[name])) for name in (*key, *MEANT) if name in row): row for row in rows}
     whole = pa.Table.from_pylist(list(once.values()), schema=schema) if once else parts[0]
     return whole, _differing(whole, key)
 
@@ -225,7 +234,7 @@ def _as_typed(value: Any, kind: pa.DataType) -> Any:
     """A value for a column that may be text because other parts have it as text."""
     if value is None or value == "":
         return None
-    return _word(_written(value)) if pa.types.is_string(kind) else value
+    return label_word(_written(value)) if pa.types.is_string(kind) else value
 
 
 def _schema(parts: Sequence[pa.Table], columns: list[str]) -> pa.Schema:
@@ -246,16 +255,11 @@ def _differing(table: pa.Table, key: list[str]) -> pa.Table:
     classes: dict[str, int] = {}
     words = []
     for number, row in enumerate(rows):
-        item = place.setdefault(tuple(_word(row[name]) for name in key), len(place))
+        item = place.setdefault(tuple(label_word(row[name]) for name in key), len(place))
         label = row.get("decided_label")
-        code = None if label in (None, "") else classes.setdefault(_word(label), len(classes))
+        code = None if label in (None, "") else classes.setdefault(label_word(label), len(classes))
         words.append(Decision(item, row["decision"], code, row.get("reviewer") or "", "", "chosen", number))
     differing = {item for item, verdict in verdicts(words).items() if not verdict.agreed}
     last = {(one.item, one.reviewer): one.number for one in words if one.item in differing}
     order = sorted(last.items())
     return table.take(pa.array([number for _, number in order], pa.int64()))
-
-
-def _word(value: Any) -> str:
-    """A label or an id in words: 1, 1.0 and '1' are the same."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

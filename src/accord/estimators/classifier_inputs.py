@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d, validate_data
 
+from accord.data.column_values import label_word
 from accord.data.columns import listed
 from accord.data.frames import table_of_array
 from accord.data.merged_numbers import warn_of_merged
@@ -171,16 +172,11 @@ def class_numbers(clf: Classifier, labels: Any, *, unknown: bool = False) -> np.
 
     A label that was not trained on is an error, or with ``unknown`` −1.
     """
-    known = {_word(value): k for k, value in enumerate(clf.classes_.tolist())}
+    known = {label_word(value): k for k, value in enumerate(clf.classes_.tolist())}
     with refused("give each example one label of the classes trained on"):
         distinct, which = np.unique(column_or_1d(labels), return_inverse=True)
-    numbers = np.array([known.get(_word(value), -1) for value in distinct.tolist()], np.int64)
+    numbers = np.array([known.get(label_word(value), -1) for value in distinct.tolist()], np.int64)
     if not unknown and (numbers < 0).any():
         label = distinct[numbers < 0][0]
         raise DataError(f"Label '{label}' is none of the {len(clf.classes_)} classes trained on.")
     return numbers[which]
-
-
-def _word(value: Any) -> str:
-    """A label in words: 1, 1.0 and '1' are the same."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

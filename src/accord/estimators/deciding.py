@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import pyarrow as pa
 
+from accord.data.column_values import label_word
 from accord.data.reading import read_table
 from accord.decisions.estimates import Value, answers_of, estimate
 from accord.decisions.journal import FOLDER, REVIEWER, Decision, checked, journals, now, write_journal
-from accord.decisions.resolving import Verdict, verdicts
+from accord.decisions.resolving import Verdict, counts, verdicts
 from accord.decisions.tables import KEYS, Names, Subject, design_of, from_table, to_table
 from accord.errors import DataError, SettingError
 
@@ -27,6 +28,15 @@ Undecided = Literal["keep", "drop"]
 def check_undecided(undecided: str) -> None:
     if undecided not in get_args(Undecided):
         raise SettingError(f"Unknown way '{undecided}' with flagged labels that nobody decided: keep or drop them.")
+
+
+def gone(decisions: Iterable[Decision], flagged: np.ndarray, undecided: Undecided) -> np.ndarray:
+    """True for what people dropped; and for what is flagged and that nobody decided, if it is to go too."""
+    mask = flagged & (undecided == "drop")
+    for item, one in verdicts(decisions).items():
+        if one.action != "unsure":
+            mask[item] = one.action == "drop"
+    return mask
 
 
 @dataclass(frozen=True)
@@ -43,9 +53,6 @@ class Decided:
     def at(self, *actions: str) -> np.ndarray:
         """The positions of labels with one of these verdicts."""
         return np.array([item for item, one in self.verdicts.items() if one.action in actions], np.int64)
-
-    def counts(self) -> dict[str, int]:
-        return {action: len(self.at(action)) for action in ("keep", "fix", "drop", "unsure")}
 
     def flag(self, quality: np.ndarray, flagged: np.ndarray, open_: np.ndarray) -> tuple[np.ndarray, bool]:
         """Which labels to flag of those that nobody decided (``open_``), and whether that is another number.
@@ -175,7 +182,7 @@ def load(estimator: Estimator, run: Path) -> list[Decision]:
 def note(found: Decided, before: int, after: int, moved: bool) -> dict[str, Any]:
     """What a report says of the decisions that were learnt from."""
     return {
-        **found.counts(),
+        **counts(found.verdicts.values()),
         "reviewers": len({one.reviewer for one in found.decisions}),
         "differing": sum(not one.agreed for one in found.verdicts.values()),
         "wrong_of_all": None if found.every is None else found.every.to_show(),
@@ -194,7 +201,7 @@ def find_rows(table: pa.Table, size: int, given: np.ndarray) -> np.ndarray:
         return np.full(len(index), -1)
     at = np.where((rows >= 0) & (rows < size), rows, -1)
     if "given_label" in table.column_names:
-        said = [str(value) for value in table["given_label"].to_pylist()]
-        same = [str(given[row]) == word if row >= 0 else False for row, word in zip(at, said, strict=True)]
+        said, own = table["given_label"].to_pylist(), given[at].tolist()
+        same = [label_word(one) == label_word(word) for one, word in zip(own, said, strict=True)]
         at = np.where(same, at, -1)
     return at

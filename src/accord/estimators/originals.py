@@ -16,8 +16,8 @@ from accord.data.log_rows import Origin, read_rows, with_query
 from accord.data.merging import pair_keys
 from accord.data.reading import NAME_KEY, TEXT_KEY, filtered, is_text, read_table
 from accord.data.rewriting import same_form, text_file, write_rows
-from accord.decisions.resolving import verdicts
 from accord.errors import DataError
+from accord.estimators.deciding import Undecided, gone
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
@@ -142,7 +142,7 @@ class JudgedLog:
 
     rec: Recommender
     found: Original
-    decided: str | None = None
+    decided: Undecided | None = None
     """Where people's decisions alone say what goes: what becomes of flagged clicks that nobody decided."""
 
     def cleaned(self, share: float | None = None) -> pa.Table:
@@ -176,14 +176,9 @@ class JudgedLog:
 
     def _kept(self, share: float | None) -> np.ndarray:
         flagged = self.rec.judged_clicks(share)["is_label_issue"]
-        return self.found.kept(flagged if self.decided is None else self._gone(flagged))
-
-    def _gone(self, flagged: np.ndarray) -> np.ndarray:
-        """Clicks that people dropped; with them the flagged ones that nobody decided, if these are to go too."""
-        gone = flagged & (self.decided == "drop")
-        for item, verdict in verdicts(self.rec.decisions_).items():
-            gone[item] = verdict.action == "drop" or (verdict.action == "unsure" and gone[item])
-        return gone
+        if self.decided is not None:
+            flagged = gone(self.rec.decisions_, flagged, self.decided)
+        return self.found.kept(flagged)
 
     def _columns(self, share: float | None) -> dict[str, pa.Array]:
         judged = self.rec.judged_clicks(share)

@@ -15,7 +15,7 @@ from accord.data.frames import as_table, column_of, is_frame, take_rows, with_co
 from accord.decisions.journal import Decision
 from accord.decisions.resolving import verdicts
 from accord.errors import DataError, SettingError, nearest
-from accord.estimators.deciding import Undecided, check_undecided
+from accord.estimators.deciding import Undecided, check_undecided, gone
 
 How = Literal["beside", "replace"]
 PREDICTED = "predicted_label"
@@ -65,13 +65,10 @@ class TablesBack:
         check_undecided(undecided)
         source, held = self._source(table), verdicts(self.decisions_)
         fixed = np.array([item for item, one in held.items() if one.action == "fix"], np.int64)
-        gone = self._flagged(None) & (undecided == "drop")
-        for item, one in held.items():
-            gone[item] = one.action == "drop" or (one.action == "unsure" and gone[item])
         if len(fixed):
             classes = np.array([held[item].label for item in fixed.tolist()])
             source = self._with_labels(source, fixed, classes, label)
-        return take_rows(source, np.flatnonzero(~gone))
+        return take_rows(source, np.flatnonzero(~gone(self.decisions_, self._flagged(None), undecided)))
 
     def _with_labels(self, source: Any, rows: np.ndarray, classes: np.ndarray, label: str | None = None) -> Any:
         """A table with other labels in some rows, written as they are written elsewhere in it."""

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from accord.decisions.estimates import estimate
-from accord.decisions.resolving import verdicts
+from accord.decisions.estimates import estimate, rows_of
+from accord.decisions.resolving import counts, verdicts
 
 ACTIONS = {"keep": "right", "fix": "given another class", "drop": "dropped", "unsure": "not sure"}
-VALUES = (
-    ("precision", "share of the flagged that are wrong", True),
-    ("flagged", "wrong ones among the flagged", False),
-    ("below", "wrong ones among the others", False),
-    ("every", "wrong ones in all", False),
-    ("error", "chance that one answer is a slip", True),
-)
 
 
 def decided(estimator: Any) -> dict[str, Any] | None:
@@ -23,11 +16,11 @@ def decided(estimator: Any) -> dict[str, Any] | None:
     if not decisions:
         return None
     held = verdicts(decisions).values()
-    counts = [(words, sum(one.action == action for one in held)) for action, words in ACTIONS.items()]
+    each = counts(held)
     learnt = estimator.notes_.get("decisions")
     found = learnt and learnt["wrong_of_all"]
     shown: dict[str, Any] = {
-        "counts": [(words, count) for words, count in counts if count],
+        "counts": [(words, each[action]) for action, words in ACTIONS.items() if each[action]],
         "reviewers": len({one.reviewer for one in decisions}),
         "differing": sum(not one.agreed for one in held),
         "learnt": learnt,
@@ -38,11 +31,4 @@ def decided(estimator: Any) -> dict[str, Any] | None:
         return shown
     own = estimate(estimator._subject().design, decisions).to_show()
     shown |= {name: own[name] for name in ("words", "checks", "stop", "left")} | {"level": f"{own['level']:.0%}"}
-    for name, words, share in VALUES:
-        if own[name] is not None:
-            shown["rows"].append([words, *(_number(own[name][key], share) for key in ("value", "low", "high"))])
-    return shown
-
-
-def _number(value: float, share: bool) -> str:
-    return f"{value:.1%}" if share else f"{value:.0f}"
+    return shown | {"rows": rows_of(own)}
