@@ -1,4 +1,4 @@
-"""Writes what is made from the code and from results: docs/settings.md, docs/results/overview.md, typed keywords.
+"""Writes what is made from the code and from results: docs/reference/settings.md, docs/results/overview.md, typed keywords.
 
 Tests compare them with what they are made from.
 """
@@ -15,8 +15,9 @@ from accord.methods import METHODS, MethodSettings, methods_of
 from accord.models import MODELS, models_of, settings_of
 from accord.reproduction.overview import write_overview
 
-PAGE = Path(__file__).with_name("settings.md")
-KEYWORDS = PAGE.parent.parent / "src" / "accord" / "estimators" / "keywords.py"
+HERE = Path(__file__).parent
+PAGE = HERE / "reference" / "settings.md"
+KEYWORDS = HERE.parent / "src" / "accord" / "estimators" / "keywords.py"
 INTRODUCTION = """\
 # Settings
 
@@ -108,12 +109,18 @@ def keywords_module() -> str:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Called for each page of the site: the cells of studies are in the repository, not in the site."""
+    if page.file.src_uri == "tutorials/index.md":
+        return re.sub(r"\[([^\]]+)\]\(([\w-]+\.ipynb)\)", _linked_if_there, markdown)
     if not page.file.src_uri.startswith("results/"):
         return markdown
     return re.sub(r"\[([^\]]+)\]\((?:[^)]*/cells|cells\.parquet)\)", r"\1", markdown)
 
 
+def _linked_if_there(found: re.Match[str]) -> str:
+    return found[0] if (HERE / "tutorials" / found[2]).exists() else found[1]
+
+
 if __name__ == "__main__":
     PAGE.write_text(settings_page(), encoding="utf-8")
     KEYWORDS.write_text(keywords_module(), encoding="utf-8")
-    write_overview(PAGE.with_name("results"))
+    write_overview(HERE / "results")
