@@ -44,7 +44,7 @@ attack: .venv/ready
 
 docs: .venv/ready
 	$(BIN)/python docs/build.py
-	$(BIN)/mkdocs build --strict --quiet --site-dir build/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/docs
 
 .venv/ready: requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv

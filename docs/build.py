@@ -5,10 +5,8 @@ Tests compare them with what they are made from.
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
-from typing import Any
 
 from accord.estimators.settings import OF_TASK, annotation_of, fields_of, settings_class
 from accord.methods import METHODS, MethodSettings, methods_of
@@ -105,19 +103,6 @@ def keywords_module() -> str:
             text = "\n    ".join(textwrap.wrap(" ".join((field.description or "").split()), 108))
             lines += [f"    {setting}: {annotation_of(setting, field)}", f'    """{text}"""']
     return "\n".join(lines) + "\n"
-
-
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Called for each page of the site: the cells of studies are in the repository, not in the site."""
-    if page.file.src_uri == "tutorials/index.md":
-        return re.sub(r"\[([^\]]+)\]\(([\w-]+\.ipynb)\)", _linked_if_there, markdown)
-    if not page.file.src_uri.startswith("results/"):
-        return markdown
-    return re.sub(r"\[([^\]]+)\]\((?:[^)]*/cells|cells\.parquet)\)", r"\1", markdown)
-
-
-def _linked_if_there(found: re.Match[str]) -> str:
-    return found[0] if (HERE / "tutorials" / found[2]).exists() else found[1]
 
 
 if __name__ == "__main__":
