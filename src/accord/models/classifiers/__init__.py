@@ -6,6 +6,7 @@ from accord.models.classifiers.inception import Inception
 from accord.models.classifiers.mlp import MLP
 from accord.models.classifiers.noise_model import JoinedNoise, NoiseModel
 from accord.models.classifiers.resnet import ResNet32
+from accord.models.classifiers.resnet9 import ResNet9
 from accord.models.classifiers.weight_net import WeightNet
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "JoinedNoise",
     "NoiseModel",
     "ResNet32",
+    "ResNet9",
     "WeightNet",
     "Wrapped",
 ]
