@@ -19,8 +19,8 @@ __all__ = [
     "Inception",
     "JoinedNoise",
     "NoiseModel",
-    "ResNet32",
     "ResNet9",
+    "ResNet32",
     "WeightNet",
     "Wrapped",
 ]
