@@ -11,11 +11,13 @@ SCALE = 0.125
 
 
 class Layer(nn.Sequential):
-    """A 3×3 convolution, batch norm and ReLU; with a pooling, half as many pixels each way."""
+    """A 3×3 convolution, batch norm and ReLU. A pooling, to half as many pixels each way, comes before the norm: so
+    norm and ReLU have a quarter of the work."""
 
     def __init__(self, before: int, channels: int, pool: bool = False) -> None:
-        layers = [nn.Conv2d(before, channels, 3, padding=1, bias=False), Norm(channels), nn.ReLU(inplace=True)]
-        super().__init__(*layers, *([nn.MaxPool2d(2, ceil_mode=True)] if pool else []))
+        convolution = nn.Conv2d(before, channels, 3, padding=1, bias=False)
+        pooling = [nn.MaxPool2d(2, ceil_mode=True)] if pool else []
+        super().__init__(convolution, *pooling, Norm(channels), nn.ReLU(inplace=True))
 
 
 class Residual(nn.Module):
