@@ -46,7 +46,8 @@ def test_what_all_members_share_is_hashed_once(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(members, "digest_of", counted)
     shelf = Checkpoints(tmp_path / "shelf")
-    settings = {"model": "mlp", "method": "council", "members": ("mlp",), "folds": 3, "epochs": 2, "member_rounds": 0}
+    settings = {"model": "mlp", "method": "council", "members": ("mlp",)}
+    settings |= {"folds": 3, "epochs": 2, "member_rounds": 0}
 
     def files() -> set[str]:
         return {path.name for path in shelf.folder.iterdir()}
