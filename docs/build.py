@@ -1,4 +1,4 @@
-"""Writes what is made from the code and from results: docs/reference/settings.md, docs/results/overview.md, typed keywords.
+"""Writes what is made from the code and from results: the pages of settings and of all numbers, typed keywords.
 
 Tests compare them with what they are made from.
 """

@@ -23,7 +23,7 @@ def picture() -> str:
     width, height = IN_A_ROW * CELL, 44 + (SHOWN // IN_A_ROW) * (CELL + 22)
     title = f"The {SHOWN} least trusted of {len(images):,} labels, {noisy.realised:.0%} of which are wrong"
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
         f"<title>{title}: {wrong} of {SHOWN} are wrong</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         f'<text x="8" y="24" font-size="17" font-weight="bold" fill="#1b2733">{title}</text>',

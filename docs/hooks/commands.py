@@ -11,7 +11,7 @@ import typer
 
 from accord.cli.main import app
 
-TYPES = {int: "a whole number", float: "a number", str: "text", Path: "a path"}
+TYPES = {int: "a whole number", float: "a number", Path: "a path"}
 
 
 def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -46,7 +46,14 @@ def _page(words: tuple[str, ...], command: Any) -> str:
     lines += ["```text", f"accord {typed} [OPTIONS]", "```", ""]
     if command.epilog:
         shown = command.epilog.replace("\b", "").removeprefix("Example:").strip().removeprefix("Examples:")
-        lines += ["## Examples", "", "```console", *(line.strip() for line in shown.strip().splitlines()), "```", ""]
+        lines += [
+            "## Examples",
+            "",
+            "```console",
+            *(line.strip() for line in shown.strip().splitlines()),
+            "```",
+            "",
+        ]
     if arguments:
         lines += ["## Arguments", "", "| argument | meaning |", "|---|---|"]
         lines += [f"| `{_argument(one)}` | {_cell(one.help)} |" for one in arguments] + [""]

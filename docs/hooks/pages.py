@@ -20,6 +20,7 @@ OF_THE_ROOT = {
 }
 """Files that belong to the top of the repository, and their pages."""
 COMMANDS = "<!-- every command -->"
+NOTEBOOK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)*(?:tutorials/)?[\w-]+)\.ipynb\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -47,7 +48,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return markdown.replace(COMMANDS, list_of_commands())
     if uri.startswith("results/"):
         return re.sub(r"\[([^\]]+)\]\((?:[^)]*/cells|\w+\.parquet)\)", r"\1", markdown)
-    return re.sub(r"\]\(((?:\.\./)*(?:tutorials/)?[\w-]+)\.ipynb\)", r"](\1.md)", markdown)
+    return NOTEBOOK.sub(lambda found: _to_page(found, Path(page.file.abs_src_path or uri)), markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """The theme's search is a dialog without a name, which screen readers need."""
+    dialog = 'data-md-component="search" role="dialog"'
+    return output.replace(dialog, f'{dialog} aria-label="Search"')
+
+
+def _to_page(found: re.Match[str], source: Path) -> str:
+    """A link to a notebook as one to its page; where there is no notebook, its words alone."""
+    words, target = found.groups()
+    there = (source.parent / f"{target}.ipynb").exists() or (DOCS / "tutorials" / f"{target}.ipynb").exists()
+    return f"[{words}]({target}.md)" if there else words
 
 
 def tutorials() -> list[Path]:

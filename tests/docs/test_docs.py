@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - set((DOCS / "results").rglob("*.md")))]
 IDS = [page.relative_to(ROOT).as_posix() for page in PAGES]
+NOTEBOOKS = {path.name for path in (DOCS / "tutorials").glob("*.ipynb")}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 QUICK = {"clicks": {"epochs": 1, "batch_size": 512}, "labels": {"epochs": 2}}
 
@@ -131,5 +132,12 @@ def test_the_overview_of_results_is_made_from_their_cells(tmp_path: Path) -> Non
 def test_links_between_pages_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if "://" not in target and not target.endswith(".ipynb"):
+            if "://" not in target and (NOTEBOOKS or not target.endswith(".ipynb")):
                 assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def test_every_tutorial_is_listed() -> None:
+    """The list gives the site its pages and their order."""
+    listed = re.findall(r"\(([\w-]+\.ipynb)\)", (DOCS / "tutorials" / "index.md").read_text(encoding="utf-8"))
+    assert set(listed) >= NOTEBOOKS
+    assert len(listed) == len(set(listed)) == 9
