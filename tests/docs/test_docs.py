@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 
+import accord
 from accord.cli import main
 from accord.data import noise
 from accord.data.simulator import Simulation
@@ -141,3 +143,12 @@ def test_every_tutorial_is_listed() -> None:
     listed = re.findall(r"\(([\w-]+\.ipynb)\)", (DOCS / "tutorials" / "index.md").read_text(encoding="utf-8"))
     assert set(listed) >= NOTEBOOKS
     assert len(listed) == len(set(listed)) == 9
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert cited is not None
+    assert newest is not None
+    assert {said, cited[1], newest[1]} == {accord.__version__}
