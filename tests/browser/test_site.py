@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.test_site import SEARCHED
 
 pytestmark = pytest.mark.browser
 PAGES = (
@@ -63,15 +64,7 @@ def test_anybody_can_read_it_and_it_asks_no_other_host(browser: Any, address: st
     context.close()
 
 
-@pytest.mark.parametrize(
-    ("words", "page"),
-    [
-        ("pretrained", "how-to/your-model.html"),
-        ("DataLoader", "how-to/your-data.html"),
-        ("cold start", "start/questions.html"),
-        ("pred_probs", "how-to/predictions.html"),
-    ],
-)
+@pytest.mark.parametrize(("words", "page"), SEARCHED.items())
 @pytest.mark.parametrize("opened", ["served", "from a folder"])
 def test_the_search_finds_what_people_type(
     context: Any, address: str, site: Path, opened: str, words: str, page: str

@@ -21,6 +21,14 @@ QUESTIONS = {
 }
 """What a newcomer asks, in the words of the front page; the page that answers it, and words of the answer."""
 
+SEARCHED = {
+    "pretrained": "how-to/your-model.html",
+    "DataLoader": "how-to/your-data.html",
+    "cold start": "start/questions.html",
+    "pred_probs": "how-to/predictions.html",
+}
+"""Words that people type, and a page that answers."""
+
 
 class Read(HTMLParser):
     """A page: its links, its anchors, what it loads, and the links of its own text with their words."""
@@ -106,15 +114,7 @@ def test_a_newcomers_question_is_answered_within_two_clicks(
     assert len(page.words.split()) > 300, "it is an answer, not a list of links"
 
 
-@pytest.mark.parametrize(
-    ("words", "page"),
-    [
-        ("pretrained", "how-to/your-model.html"),
-        ("DataLoader", "how-to/your-data.html"),
-        ("cold start", "start/questions.html"),
-        ("pred_probs", "how-to/predictions.html"),
-    ],
-)
+@pytest.mark.parametrize(("words", "page"), SEARCHED.items())
 def test_the_index_of_the_search_has_the_words_that_people_type(site: Path, words: str, page: str) -> None:
     found = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
     holding = [one for one in found if words.lower() in (one["title"] + one["text"]).lower()]
