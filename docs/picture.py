@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from sklearn.datasets import load_digits
 
@@ -14,7 +15,7 @@ PATH = Path(__file__).with_name("images") / "found.svg"
 
 
 def picture() -> str:
-    digits = load_digits()
+    digits: Any = load_digits()
     images, truth = digits.images[:1200], digits.target[:1200]
     noisy = add_noise(truth, classes=10, rate=0.4, seed=0)
     clf = Classifier(method="deca-p", seed=0).fit(images, noisy.labels)
