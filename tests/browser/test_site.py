@@ -15,6 +15,8 @@ from tests.docs.test_site import SEARCHED
 pytestmark = pytest.mark.browser
 PAGES = (
     "index.html",
+    "tutorials/index.html",
+    "results/index.html",
     "start/questions.html",
     "concepts/noise.html",
     "reference/recommender.html",
