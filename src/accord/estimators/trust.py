@@ -35,7 +35,7 @@ make 0.0200): do not trust its flags.
     """
     reach = by_chance or {}
     ahead = [
-        f"{name} ({bar:.4f}{f', where chance alone may make {reach[name]:.4f}' if value > bar else ''})"
+        f"{name} ({bar:.4f}{f', where chance alone may make {reach[name]:.4f}' if value > bar + ROUNDING else ''})"
         for name, bar in bars.items()
         if value is not None and value - bar <= reach.get(name, 0.0) + ROUNDING
     ]
