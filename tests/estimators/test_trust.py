@@ -35,8 +35,9 @@ def test_a_weight_of_two_is_an_example_twice() -> None:
 
 @pytest.mark.parametrize(
     ("value", "by_chance", "fires"),
-    [(0.09, {}, True), (0.1, {}, True), (0.1 + 2e-8, {}, True), (0.101, {}, False), (0.11, {"item popularity": 0.02}, True),
-     (0.12, {"item popularity": 0.01}, False), (0.11, {"its prior": 0.02}, False), (None, {}, False)],
+    [(0.09, {}, True), (0.1, {}, True), (0.1 + 2e-8, {}, True), (0.101, {}, False), (None, {}, False),
+     (0.11, {"item popularity": 0.02}, True), (0.12, {"item popularity": 0.01}, False),
+     (0.11, {"its prior": 0.02}, False)],
 )  # fmt: skip
 def test_it_is_in_doubt_within_chance_of_what_it_should_beat(
     value: float | None, by_chance: dict[str, float], fires: bool

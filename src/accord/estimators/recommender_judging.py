@@ -120,7 +120,7 @@ def non_click_quality(rec: Recommender) -> float:
 
 
 def _measure_lowest(rec: Recommender, run: Run) -> None:
-    """What ranking by popularity reaches on the held-out clicks: a model should beat it, and by more than chance."""
+    """What ranking by popularity reaches on held-out clicks: a model should beat it, and by more than chance."""
     if run.valid is not None and len(run.valid.users):
         popular = by_popularity(run.data)
         rec.notes_["lowest"] = {POPULARITY: mean_metrics(popular, run.valid, [20])[rec.metric]}
