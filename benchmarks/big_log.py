@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,16 +38,29 @@ ODD = 0x9E3779B1
 
 
 def make(folder: Path, clicks: int, users: int, items: int, parts: int, times: bool) -> None:
-    rng = np.random.default_rng(0)
+    """Every user and every item has a click, so that logs of several lengths have tables of one size."""
     folder.mkdir(parents=True, exist_ok=True)
-    of_users = np.cumsum(rng.lognormal(sigma=SPREAD, size=users))
-    of_items = np.cumsum(1.0 / np.arange(1, items + 1) ** ZIPF)
-    for part in range(parts):
-        count = clicks * (part + 1) // parts - clicks * part // parts
-        with parquet.ParquetWriter(folder / f"part-{part:04}.parquet", _schema(times)) as writer:
-            for start in range(0, count, BLOCK):
-                writer.write_table(_drawn(rng, of_users, of_items, min(BLOCK, count - start), times))
-    print(f"{clicks:,} clicks in {parts} parts of {folder}")
+    if clicks < users + items:
+        raise SystemExit(f"{clicks:,} clicks are too few for {users:,} users and {items:,} items.")
+    jobs = [(folder, k, parts, clicks, users, items, times) for k in range(parts)]
+    with ProcessPoolExecutor(min(parts, os.cpu_count() or 1)) as pool:
+        list(pool.map(_make_part, jobs))
+    print(f"{clicks:,} clicks in {parts} parts of {folder}", flush=True)
+
+
+def _make_part(job: tuple[Path, int, int, int, int, int, bool]) -> None:
+    folder, part, parts, clicks, users, items, times = job
+    activity = np.cumsum(np.random.default_rng(0).lognormal(sigma=SPREAD, size=users))
+    popularity = np.cumsum(1.0 / np.arange(1, items + 1) ** ZIPF)
+    rng = np.random.default_rng([0, part])
+
+    def share(count: int) -> np.ndarray:
+        return np.arange(count * part // parts, count * (part + 1) // parts)
+
+    forced, count = [share(users), share(items)], len(share(clicks))
+    with parquet.ParquetWriter(folder / f"part-{part:04}.parquet", _schema(times)) as writer:
+        for start in range(0, count, BLOCK):
+            writer.write_table(_drawn(rng, activity, popularity, min(BLOCK, count - start), times, forced))
 
 
 def _schema(times: bool) -> pa.Schema:
@@ -53,8 +68,21 @@ def _schema(times: bool) -> pa.Schema:
     return pa.schema([("user", pa.int64()), ("item", pa.int64()), *more])
 
 
-def _drawn(rng: np.random.Generator, users: np.ndarray, items: np.ndarray, count: int, times: bool) -> pa.Table:
+def _drawn(
+    rng: np.random.Generator,
+    users: np.ndarray,
+    items: np.ndarray,
+    count: int,
+    times: bool,
+    forced: list[np.ndarray],
+) -> pa.Table:
+    """Random clicks; some of them are of users and of items that are to come, which are taken off the lists."""
     codes = [np.searchsorted(one, rng.random(count) * one[-1]) for one in (users, items)]
+    places, done = rng.permutation(count), 0
+    for k, own in enumerate(codes):
+        now, forced[k] = forced[k][: count - done], forced[k][count - done :]
+        own[places[done : done + len(now)]] = now
+        done += len(now)
     columns = [code.astype(np.int64) * ODD % (1 << 40) for code in codes]
     columns += [rng.integers(0, 1 << 31, count)] if times else []
     return pa.table(columns, schema=_schema(times))
@@ -66,7 +94,7 @@ def _drawn(rng: np.random.Generator, users: np.ndarray, items: np.ndarray, count
 def memory() -> dict[str, float]:
     """What is resident, in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    wanted = ("VmRSS", "RssAnon", "RssFile")
+    wanted = ("VmHWM", "VmRSS", "RssAnon", "RssFile")
     return {n: int(v.split()[0]) / 1024 for n, _, v in (line.partition(":") for line in lines) if n in wanted}
 
 
@@ -74,29 +102,38 @@ class Stages:
     """Watches the memory, and writes a line when a stage ends."""
 
     def __init__(self) -> None:
-        self.peak = self.highest = 0.0
-        self.done = False
+        self.peak, self.highest = [0.0, 0.0], 0.0
+        self.done: dict[str, tuple[float, float]] = {}
+        """Seconds and seconds of CPU of each stage, by its name."""
         threading.Thread(target=self._watch, daemon=True).start()
-        heads = f"{'seconds':>8} {'of CPU':>7} {'peak MB':>9} {'at its end':>11} {'anonymous':>10} {'files':>8}"
+        heads = f"{'seconds':>8} {'of CPU':>7} {'peak MB':>9} {'of it anonymous':>16} {'at its end':>11} {'files':>8}"
         print(f"{'stage':28} {heads}", flush=True)
 
+    def _look(self) -> dict[str, float]:
+        now = memory()
+        self.peak = [max(self.peak[0], now["VmRSS"]), max(self.peak[1], now["RssAnon"])]
+        self.highest = max(self.highest, now["RssAnon"])
+        return now
+
     def _watch(self) -> None:
-        while not self.done:
-            now = memory()["VmRSS"]
-            self.peak, self.highest = max(self.peak, now), max(self.highest, now)
+        while True:
+            self._look()
             time.sleep(SECONDS)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        self.peak, started, worked = memory()["VmRSS"], time.perf_counter(), time.process_time()
+        self.peak = [0.0, 0.0]
+        self._look()
+        started, worked = time.perf_counter(), time.process_time()
         try:
             yield
         finally:
-            now = memory()
-            seconds, worked = time.perf_counter() - started, time.process_time() - worked
-            peak = max(self.peak, now["VmRSS"])
-            figures = f"{peak:9.0f} {now['VmRSS']:11.0f} {now['RssAnon']:10.0f} {now['RssFile']:8.0f}"
-            print(f"{name:28} {seconds:8.1f} {worked:7.1f} {figures}", flush=True)
+            now = self._look()
+            took = time.perf_counter() - started, time.process_time() - worked
+            before = self.done.get(name.strip(), (0.0, 0.0))
+            self.done[name.strip()] = before[0] + took[0], before[1] + took[1]
+            figures = f"{self.peak[0]:9.0f} {self.peak[1]:16.0f} {now['RssAnon']:11.0f} {now['RssFile']:8.0f}"
+            print(f"{name:28} {took[0]:8.1f} {took[1]:7.1f} {figures}", flush=True)
 
     def of(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """A function whose calls are a stage."""
@@ -152,7 +189,7 @@ def fit(folder: Path, out: Path, words: list[str], report: bool) -> None:
             f"phase {record['phase']}, epoch {record['epoch']}: {record['train_seconds']:.0f} s, "
             f"{each:.2f} µs a click"
         )
-    print(f"highest {stages.highest:.0f} MB, {time.perf_counter() - started:.0f} s; {rec.validation_}")
+    print(f"highest {memory()['VmHWM']:.0f} MB, anonymous {stages.highest:.0f} MB, {time.perf_counter() - started:.0f} s; {rec.validation_}")
 
 
 def audit(run: Path, out: Path) -> None:
@@ -163,7 +200,7 @@ def audit(run: Path, out: Path) -> None:
     stages.of("imports", lambda: None)()
     with as_a_command(lambda *_: None):
         stages.of("audit", run_audit)(run, 10, None, out, None, None)
-    print(f"highest {stages.highest:.0f} MB")
+    print(f"highest {memory()['VmHWM']:.0f} MB, anonymous {stages.highest:.0f} MB")
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 from weakref import finalize
@@ -76,6 +77,12 @@ def blocks(*arrays: np.ndarray, size: int | None = None) -> Iterator[tuple[np.nd
         release(*arrays)
 
 
+def bytes_of(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The bytes of an array, which are not copied where they lie in one piece; of a file, some rows at a time."""
+    for (some,) in blocks(array) if is_stored(array) else [(array,)]:
+        yield np.ascontiguousarray(some).reshape(-1).view(np.uint8)
+
+
 def slices_of_users(users: np.ndarray, size: int | None = None) -> Iterator[slice]:
     """Clicks that are sorted by user, some whole users after the other; all at once where they are in memory."""
     start, count, size = 0, len(users), size or AT_ONCE
@@ -134,7 +141,7 @@ def chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The values at which a mask is true (or at increasing positions); in a file where they are."""
     if not is_stored(values) or rows.dtype != bool:
         return values[rows]
-    if rows.all():
+    if all(bool(some.all()) for (some,) in blocks(rows)):
         return values
     file = Growing(values.dtype)
     for own, some in blocks(values, rows):
@@ -142,11 +149,30 @@ def chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return file.array()
 
 
-def taken(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The values at some positions, which may lie all over a file; its pages are given back."""
-    found = values[rows]
-    release(values)
-    return found
+class Positions:
+    """Positions all over arrays, whose values are wanted in this order."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+
+    @cached_property
+    def _ascending(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.rows)
+        return order, self.rows[order]
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """The values there; a file is gone through from its beginning to its end, a stretch after the other."""
+        if not is_stored(values) or len(values) <= AT_ONCE:
+            found = values[self.rows]
+            release(values)
+            return found
+        order, rows = self._ascending
+        found = np.empty(len(rows), values.dtype)
+        for stretch in slices(len(values)):
+            first, last = np.searchsorted(rows, (stretch.start, stretch.stop))
+            found[order[first:last]] = values[rows[first:last]]
+            release(values)
+        return found
 
 
 def scattered(

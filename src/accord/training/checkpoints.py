@@ -28,6 +28,7 @@ from accord.memory import free_disk
 from accord.methods.base import Phase
 from accord.models.stack import as_stack
 from accord.plain import tensor_shapes
+from accord.stored import bytes_of
 from accord.training.run import Run
 
 SECONDS = 30.0
@@ -184,13 +185,9 @@ def digest_of(*identity: Any) -> str:
     for one in (torch.__version__, *identity):
         array = isinstance(one, np.ndarray)
         digest.update(f"\0{one.dtype}{one.shape}\0".encode() if array else b"\0")
-        digest.update(_bytes_of(one) if array else str(one).encode())
+        for some in bytes_of(one) if array else [str(one).encode()]:
+            digest.update(some)
     return digest.hexdigest()
-
-
-def _bytes_of(array: np.ndarray) -> Any:
-    """The bytes of an array, which are not copied where it lies in a file."""
-    return array.data if isinstance(array, np.memmap) else np.ascontiguousarray(array).tobytes()
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
