@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,18 @@ import pytest
 
 from accord import Recommender, stored
 from accord.data import merging, stored_interactions
+from accord.data.interactions import Interactions
 from accord.data.simulator import Simulation
 from accord.data.stored_interactions import StoredInteractions
 from accord.errors import InterruptedRunError
 from accord.estimators import issues
 from accord.estimators.issues import flag_share, worst_order
+from accord.evaluation import RankingTask
 from accord.optim import rows
 from accord.report import write_report
+from accord.report.curves import quality_histogram
 from accord.training import Checkpoint
+from accord.training.checkpoints import digest_of
 from stopping import StopsAfter
 
 
@@ -188,3 +194,53 @@ def test_validation_pairs_and_seen_pairs_join_a_log_in_files(made: Simulation) -
         assert np.array_equal(getattr(rec[0].clicks_, name), getattr(rec[1].clicks_, name))
     assert np.array_equal(rec[0].part_, rec[1].part_)
     assert np.array_equal(rec[0].clicks_.keys, rec[1].clicks_.keys)
+
+
+def most_held(call: Callable[[], object]) -> int:
+    """Bytes that Python and NumPy hold at most, beyond what they held before."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_histogram_holds_no_copy_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "AT_ONCE", 1 << 12)
+    values = np.random.default_rng(0).random(1 << 20).astype(np.float32)
+    quality, flagged = file_of(values), file_of(values < 0.7)
+    pictures: list[str] = []
+    assert (
+        most_held(lambda: pictures.append(quality_histogram(quality, flagged, "clicks", 0.7))) < values.nbytes / 4
+    )
+    assert pictures == [quality_histogram(values, values < 0.7, "clicks", 0.7)]
+
+
+def test_validation_makes_pairs_of_the_users_it_ranks_for_alone() -> None:
+    users = np.repeat(np.arange(1 << 12, dtype=np.int32), 1 << 8)
+    items = np.tile(np.arange(1 << 8, dtype=np.int32), 1 << 12)
+    seen = Interactions.from_pairs(users[:1], items[:1], 1 << 12, 1 << 8)
+    tasks: list[RankingTask] = []
+    held = most_held(lambda: tasks.append(RankingTask.from_pairs(users, items, [seen], max_users=9)))
+    assert held < 3 * users.nbytes
+    (task,) = tasks
+    assert len(task.users) == 9
+    assert task.relevant.degrees.nonzero().flatten().equal(task.users)
+    assert task.relevant.degrees[task.users].unique().tolist() == [1 << 8]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, bool])
+def test_values_come_in_the_order_asked_for(kind: type) -> None:
+    values = (np.arange(3000) % 7).astype(kind)
+    rows = np.random.default_rng(1).integers(0, 3000, 900)
+    there = stored.Positions(rows)
+    for own in (file_of(values), values):
+        assert np.array_equal(there.of(own), values[rows])
+        assert there.of(own).dtype == kind
+
+
+def test_a_checkpoint_knows_arrays_in_files_by_their_numbers() -> None:
+    values = np.arange(3000, dtype=np.int32)
+    assert digest_of("x", values) == digest_of("x", file_of(values)) != digest_of("x", values[::-1])
+    assert digest_of(values[:0]) == digest_of(stored.stored(0, np.int32))

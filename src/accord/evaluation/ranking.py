@@ -62,7 +62,10 @@ class RankingTask:
             wanted = np.zeros(train.n_users, bool)
             wanted[ranked] = True
             kept = wanted[users]
-            users, items = users[kept], items[kept]  # before numbers of pairs are made, of which a large log has many
+            users, items = (
+                users[kept],
+                items[kept],
+            )  # before numbers of pairs are made, of which a large log has many
         keys = np.unique(np.multiply(users, train.n_items, dtype=np.int64) + items)
         users, items = keys // train.n_items, keys % train.n_items
         relevant = Interactions.from_pairs(users, items, train.n_users, train.n_items, train.device)
