@@ -170,8 +170,9 @@ class Positions:
         found = np.empty(len(rows), values.dtype)
         for stretch in slices(len(values)):
             first, last = np.searchsorted(rows, (stretch.start, stretch.stop))
-            found[order[first:last]] = values[rows[first:last]]
-            release(values)
+            if first < last:
+                found[order[first:last]] = values[rows[first:last]]
+                release(values)
         return found
 
 

@@ -15,7 +15,6 @@ import pyarrow.parquet as parquet
 import torch
 
 from accord.data.parquet_files import parquet_facts, read_parquet_file
-from accord.data.stored_interactions import StoredInteractions
 from accord.errors import DataError, SettingError
 from accord.estimators.export.forms import vectors_of
 from accord.estimators.recommender_serving import scorer_of
@@ -25,7 +24,7 @@ from accord.evaluation.ranking import Scorer
 from accord.files import behind_links, remove_files, whole_file, write_whole
 from accord.locks import locked, owner_of
 from accord.plain import read_json, refuse_links
-from accord.stored import bytes_of, release
+from accord.stored import bytes_of
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
@@ -115,8 +114,6 @@ class AllLists:
         scorer = self._scorer()
         for done, found in best_lists(scorer, users, len(rec.item_ids_), self.wanted, seen):
             yield done, found.table(rec.user_ids_.values[first:last], rec.item_ids_)
-            if isinstance(seen, StoredInteractions):
-                release(*seen.files)
 
     def _scorer(self) -> Scorer | Products:
         """Products of vectors, where the model has these and the catalogue is large; else its scores."""
