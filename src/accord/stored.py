@@ -77,10 +77,10 @@ def blocks(*arrays: np.ndarray, size: int | None = None) -> Iterator[tuple[np.nd
         release(*arrays)
 
 
-def bytes_of(array: np.ndarray) -> Iterator[np.ndarray]:
+def bytes_of(array: np.ndarray) -> Iterator[memoryview]:
     """The bytes of an array, which are not copied where they lie in one piece; of a file, some rows at a time."""
     for (some,) in blocks(array) if is_stored(array) else [(array,)]:
-        yield np.ascontiguousarray(some).reshape(-1).view(np.uint8)
+        yield np.ascontiguousarray(some).reshape(-1).view(np.uint8).data
 
 
 def slices_of_users(users: np.ndarray, size: int | None = None) -> Iterator[slice]:

@@ -288,9 +288,9 @@ def test_what_is_counted_is_the_same() -> None:
     assert all(torch.equal(one, other) for one, other in zip(*pairs, strict=True))
 
 
-def pairs_of(users: np.ndarray, items: np.ndarray, *sizes: int) -> tuple[Interactions, StoredInteractions]:
+def pairs_of(users: np.ndarray, items: np.ndarray, n_users: int, n_items: int) -> tuple[Any, StoredInteractions]:
     """The same pairs in memory and in files."""
-    users, items = users.astype(np.int32), items.astype(np.int32)
+    users, items, sizes = users.astype(np.int32), items.astype(np.int32), (n_users, n_items)
     return Interactions.from_pairs(users, items, *sizes), StoredInteractions.of(
         in_file(users), in_file(items), *sizes
     )
