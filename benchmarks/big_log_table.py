@@ -78,7 +78,8 @@ class Table:
         if left <= 0 or not place.exists():
             return
         asked = [sys.executable, big_log.__file__, command, str(place), *more, f"--result={result}"]
-        variables = os.environ | {"TMPDIR": str(self.root), "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        variables = os.environ | {"TMPDIR": str(self.root), "CUDA_VISIBLE_DEVICES": ""}
+        variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         words = f"{part}, {command}"
         with log.open("w") as out:
             try:
