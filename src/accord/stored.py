@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
-from weakref import finalize
+from weakref import WeakSet, finalize
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from accord.memory import free_disk, in_bytes
 
 AT_ONCE = 1 << 22
 """Rows that are held at a time."""
+_MAPS: WeakSet[mmap.mmap] = WeakSet()
+"""What lies in files and is in use."""
 
 
 def stored(count: int, dtype: Any) -> np.ndarray:
@@ -53,6 +55,12 @@ def release(*arrays: np.ndarray | None) -> None:
         mapped = getattr(array, "_mmap", None)
         if mapped is not None:
             mapped.madvise(mmap.MADV_DONTNEED)
+
+
+def release_all() -> None:
+    """Give the pages of all arrays in files back."""
+    for mapped in list(_MAPS):
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def trim() -> None:
@@ -218,7 +226,9 @@ def _new_file() -> IO[bytes]:
 def _mapped(file: IO[bytes], dtype: np.dtype, count: int) -> np.ndarray:
     if not count:
         return np.empty(0, dtype)
-    return np.memmap(file, dtype, "r+", shape=(count,))
+    array = np.memmap(file, dtype, "r+", shape=(count,))
+    _MAPS.add(array._mmap)  # pyright: ignore[reportAttributeAccessIssue]
+    return array
 
 
 def _no_room(need: int) -> DataError:

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+import torch
+from safetensors import safe_open
 
 from accord import Recommender, stored
 from accord.data import merging, stored_interactions
@@ -25,7 +27,7 @@ from accord.evaluation import RankingTask
 from accord.optim import rows
 from accord.report import write_report
 from accord.report.curves import quality_histogram
-from accord.training import Checkpoint
+from accord.training import Checkpoint, tensor_files
 from accord.training.checkpoints import digest_of
 from stopping import StopsAfter
 
@@ -244,3 +246,28 @@ def test_a_checkpoint_knows_arrays_in_files_by_their_numbers() -> None:
     values = np.arange(3000, dtype=np.int32)
     assert digest_of("x", values) == digest_of("x", file_of(values)) != digest_of("x", values[::-1])
     assert digest_of(values[:0]) == digest_of(stored.stored(0, np.int32))
+
+
+def test_tensors_are_written_as_the_library_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_files, "PIECE", 64)
+    values = file_of(np.arange(999, dtype=np.float32))
+    tensors = {
+        "moments": torch.from_numpy(np.asarray(values)).view(27, 37),
+        "turned": torch.arange(6.0, dtype=torch.float64).view(2, 3).T,
+        "none": torch.empty(0, 4),
+        "one": torch.tensor(True),
+        "stream": torch.arange(5, dtype=torch.uint8),
+        "order": torch.arange(7, dtype=torch.int32),
+    }
+    given_back: list[int] = []
+    real = tensor_files.release_all
+    monkeypatch.setattr(tensor_files, "release_all", lambda: (given_back.append(1), real())[1])
+    tensor_files.write_tensors(tmp_path / "x", tensors, {"a": "schön"})
+    assert len(given_back) > 999 * 4 // 64
+    with safe_open(tmp_path / "x", "pt") as file:
+        assert file.metadata() == {"a": "schön"}
+        assert set(file.keys()) == set(tensors)
+        for name, tensor in tensors.items():
+            assert file.get_tensor(name).equal(tensor)
+            assert file.get_tensor(name).dtype == tensor.dtype
+    assert np.array_equal(values, np.arange(999))  # and what was given back is there

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from accord.errors import DataError, InterruptedRunError, first_line
@@ -30,6 +29,7 @@ from accord.models.stack import as_stack
 from accord.plain import tensor_shapes
 from accord.stored import bytes_of
 from accord.training.run import Run
+from accord.training.tensor_files import write_tensors
 
 SECONDS = 30.0
 """Seconds between two checkpoints of a training."""
@@ -95,8 +95,8 @@ class Checkpoint:
         tensors = _plain(state.tensors)
         try:
             with whole_file(self.path, flush=True) as draft:
-                save_file(tensors, draft, metadata=metadata)
-        except (OSError, SafetensorError) as error:
+                write_tensors(draft, tensors, metadata)
+        except OSError as error:
             raise DataError(f"The checkpoint '{self.path}' cannot be written: {error}.") from error
         self._last = time.monotonic()
         self._took = self._last - started
