@@ -11,9 +11,10 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
-from weakref import finalize
+from weakref import WeakSet, finalize
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from accord.memory import free_disk, in_bytes
 
 AT_ONCE = 1 << 22
 """Rows that are held at a time."""
+_MAPS: WeakSet[mmap.mmap] = WeakSet()
+"""What lies in files and is in use."""
 
 
 def stored(count: int, dtype: Any) -> np.ndarray:
@@ -54,6 +57,12 @@ def release(*arrays: np.ndarray | None) -> None:
             mapped.madvise(mmap.MADV_DONTNEED)
 
 
+def release_all() -> None:
+    """Give the pages of all arrays in files back."""
+    for mapped in list(_MAPS):
+        mapped.madvise(mmap.MADV_DONTNEED)
+
+
 def trim() -> None:
     """Give memory back that was freed and is kept for later: by Arrow, and by the C library."""
     import pyarrow as pa
@@ -74,6 +83,12 @@ def blocks(*arrays: np.ndarray, size: int | None = None) -> Iterator[tuple[np.nd
     for rows in slices(len(arrays[0]), size):
         yield tuple(array[rows] for array in arrays)
         release(*arrays)
+
+
+def bytes_of(array: np.ndarray) -> Iterator[memoryview]:
+    """The bytes of an array, which are not copied where they lie in one piece; of a file, some rows at a time."""
+    for (some,) in blocks(array) if is_stored(array) else [(array,)]:
+        yield np.ascontiguousarray(some).reshape(-1).view(np.uint8).data
 
 
 def slices_of_users(users: np.ndarray, size: int | None = None) -> Iterator[slice]:
@@ -134,7 +149,7 @@ def chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The values at which a mask is true (or at increasing positions); in a file where they are."""
     if not is_stored(values) or rows.dtype != bool:
         return values[rows]
-    if rows.all():
+    if all(bool(some.all()) for (some,) in blocks(rows)):
         return values
     file = Growing(values.dtype)
     for own, some in blocks(values, rows):
@@ -142,11 +157,31 @@ def chosen(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return file.array()
 
 
-def taken(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The values at some positions, which may lie all over a file; its pages are given back."""
-    found = values[rows]
-    release(values)
-    return found
+class Positions:
+    """Positions all over arrays, whose values are wanted in this order."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self.rows = rows
+
+    @cached_property
+    def _ascending(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.rows)
+        return order, self.rows[order]
+
+    def of(self, values: np.ndarray) -> np.ndarray:
+        """The values there; a file is gone through from its beginning to its end, a stretch after the other."""
+        if not is_stored(values) or len(values) <= AT_ONCE:
+            found = values[self.rows]
+            release(values)
+            return found
+        order, rows = self._ascending
+        found = np.empty(len(rows), values.dtype)
+        for stretch in slices(len(values)):
+            first, last = np.searchsorted(rows, (stretch.start, stretch.stop))
+            if first < last:
+                found[order[first:last]] = values[rows[first:last]]
+                release(values)
+        return found
 
 
 def scattered(
@@ -191,7 +226,9 @@ def _new_file() -> IO[bytes]:
 def _mapped(file: IO[bytes], dtype: np.dtype, count: int) -> np.ndarray:
     if not count:
         return np.empty(0, dtype)
-    return np.memmap(file, dtype, "r+", shape=(count,))
+    array = np.memmap(file, dtype, "r+", shape=(count,))
+    _MAPS.add(array._mmap)  # pyright: ignore[reportAttributeAccessIssue]
+    return array
 
 
 def _no_room(need: int) -> DataError:

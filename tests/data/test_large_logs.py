@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord import stored
-from accord.data import Clicks, holdout_mask, load_clicks, log_rows, merging, stored_interactions
+from accord.data import Clicks, holdout_mask, interactions, load_clicks, log_rows, merging, stored_interactions
 from accord.data.coding import Coder
 from accord.data.ids import encode
 from accord.data.interactions import Interactions
@@ -286,3 +286,48 @@ def test_what_is_counted_is_the_same() -> None:
     generators = [torch.Generator().manual_seed(0) for _ in range(2)]
     pairs = [own.sample_pairs(50, g) for own, g in zip((data, in_files), generators, strict=True)]
     assert all(torch.equal(one, other) for one, other in zip(*pairs, strict=True))
+
+
+def pairs_of(users: np.ndarray, items: np.ndarray, n_users: int, n_items: int) -> tuple[Any, StoredInteractions]:
+    """The same pairs in memory and in files."""
+    users, items, sizes = users.astype(np.int32), items.astype(np.int32), (n_users, n_items)
+    return Interactions.from_pairs(users, items, *sizes), StoredInteractions.of(
+        in_file(users), in_file(items), *sizes
+    )
+
+
+@pytest.mark.parametrize("bitmap", [True, False])
+def test_what_is_looked_up_in_files_is_what_is_in_memory(bitmap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored_interactions, "SOUGHT", 50)
+    monkeypatch.setattr(interactions, "BITMAP_LIMIT", 1 << 27 if bitmap else 0)
+    keys = np.unique(np.random.default_rng(0).integers(0, 90 * 40, 700))
+    in_memory, in_files = pairs_of(keys // 40, keys % 40, 90, 40)
+    streams = [torch.Generator().manual_seed(3) for _ in range(2)]
+    drawn = [one.sample_pairs(500, stream) for one, stream in zip((in_memory, in_files), streams, strict=True)]
+    users = torch.tensor([7, 0, 89, 7, 41])
+    for a, b in zip((*drawn[0], *in_memory.rows_of(users)), (*drawn[1], *in_files.rows_of(users)), strict=True):
+        assert a.equal(b)
+        assert a.dtype == b.dtype
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux says what is resident")
+def test_what_is_looked_up_all_over_files_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "AT_ONCE", 1 << 20)
+
+    def resident() -> float:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssFile")) / 1024
+
+    n_users, n_items, each = 1 << 14, 1 << 16, 1 << 9  # two files of 32 MB
+    of_one = np.arange(each, dtype=np.int32) * 100
+    _, log = pairs_of(
+        np.repeat(np.arange(n_users, dtype=np.int32), each), np.tile(of_one, n_users), n_users, n_items
+    )
+    stored.release(*log.files)
+    before, held, give_back = resident(), [], stored.release
+    for module in (stored, stored_interactions):
+        monkeypatch.setattr(module, "release", lambda *files: (held.append(resident()), give_back(*files)))
+    log.sample_pairs(20_000, torch.Generator().manual_seed(0))
+    log.rows_of(torch.randint(n_users, (64,), generator=torch.Generator().manual_seed(0)))
+    assert len(held) > 5
+    assert max(held) - before < 16

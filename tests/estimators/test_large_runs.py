@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +12,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+import torch
+from safetensors import safe_open
 
 from accord import Recommender, stored
 from accord.data import merging, stored_interactions
+from accord.data.interactions import Interactions
 from accord.data.simulator import Simulation
 from accord.data.stored_interactions import StoredInteractions
 from accord.errors import InterruptedRunError
 from accord.estimators import issues
 from accord.estimators.issues import flag_share, worst_order
+from accord.evaluation import RankingTask
 from accord.optim import rows
 from accord.report import write_report
-from accord.training import Checkpoint
+from accord.report.curves import quality_histogram
+from accord.training import Checkpoint, tensor_files
+from accord.training.checkpoints import digest_of
 from stopping import StopsAfter
 
 
@@ -183,8 +191,85 @@ def test_validation_pairs_and_seen_pairs_join_a_log_in_files(made: Simulation) -
     ]
     assert stored.is_stored(rec[0].clicks_.users)
     assert (rec[0].part_ == 3).sum() > 100
+    for one in rec:  # each has learnt in an order of its own
+        one.notes_.pop("by_chance")
     assert rec[0].notes_ == rec[1].notes_
     for name in ("counts", "times", "first_rows"):
         assert np.array_equal(getattr(rec[0].clicks_, name), getattr(rec[1].clicks_, name))
     assert np.array_equal(rec[0].part_, rec[1].part_)
     assert np.array_equal(rec[0].clicks_.keys, rec[1].clicks_.keys)
+
+
+def most_held(call: Callable[[], object]) -> int:
+    """Bytes that Python and NumPy hold at most, beyond what they held before."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_histogram_holds_no_copy_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "AT_ONCE", 1 << 12)
+    values = np.random.default_rng(0).random(1 << 20).astype(np.float32)
+    quality, flagged = file_of(values), file_of(values < 0.7)
+    pictures: list[str] = []
+    assert (
+        most_held(lambda: pictures.append(quality_histogram(quality, flagged, "clicks", 0.7))) < values.nbytes / 4
+    )
+    assert pictures == [quality_histogram(values, values < 0.7, "clicks", 0.7)]
+
+
+def test_validation_makes_pairs_of_the_users_it_ranks_for_alone() -> None:
+    users = np.repeat(np.arange(1 << 12, dtype=np.int32), 1 << 8)
+    items = np.tile(np.arange(1 << 8, dtype=np.int32), 1 << 12)
+    seen = Interactions.from_pairs(users[:1], items[:1], 1 << 12, 1 << 8)
+    tasks: list[RankingTask] = []
+    held = most_held(lambda: tasks.append(RankingTask.from_pairs(users, items, [seen], max_users=9)))
+    assert held < 3 * users.nbytes
+    (task,) = tasks
+    assert len(task.users) == 9
+    assert task.relevant.degrees.nonzero().flatten().equal(task.users)
+    assert task.relevant.degrees[task.users].unique().tolist() == [1 << 8]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, bool])
+def test_values_come_in_the_order_asked_for(kind: type) -> None:
+    values = (np.arange(3000) % 7).astype(kind)
+    rows = np.random.default_rng(1).integers(0, 3000, 900)
+    there = stored.Positions(rows)
+    for own in (file_of(values), values):
+        assert np.array_equal(there.of(own), values[rows])
+        assert there.of(own).dtype == kind
+
+
+def test_a_checkpoint_knows_arrays_in_files_by_their_numbers() -> None:
+    values = np.arange(3000, dtype=np.int32)
+    assert digest_of("x", values) == digest_of("x", file_of(values)) != digest_of("x", values[::-1])
+    assert digest_of(values[:0]) == digest_of(stored.stored(0, np.int32))
+
+
+def test_tensors_are_written_as_the_library_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_files, "PIECE", 64)
+    values = file_of(np.arange(999, dtype=np.float32))
+    tensors = {
+        "moments": torch.from_numpy(np.asarray(values)).view(27, 37),
+        "turned": torch.arange(6.0, dtype=torch.float64).view(2, 3).T,
+        "none": torch.empty(0, 4),
+        "one": torch.tensor(True),
+        "stream": torch.arange(5, dtype=torch.uint8),
+        "order": torch.arange(7, dtype=torch.int32),
+    }
+    given_back: list[int] = []
+    real = tensor_files.release_all
+    monkeypatch.setattr(tensor_files, "release_all", lambda: (given_back.append(1), real())[1])
+    tensor_files.write_tensors(tmp_path / "x", tensors, {"a": "schön"})
+    assert len(given_back) > 999 * 4 // 64
+    with safe_open(tmp_path / "x", "pt") as file:
+        assert file.metadata() == {"a": "schön"}
+        assert set(file.keys()) == set(tensors)
+        for name, tensor in tensors.items():
+            assert file.get_tensor(name).equal(tensor)
+            assert file.get_tensor(name).dtype == tensor.dtype
+    assert np.array_equal(values, np.arange(999))  # and what was given back is there

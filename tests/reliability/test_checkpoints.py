@@ -182,7 +182,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("accord.training.checkpoints.save_file", full)
+        patch.setattr("accord.training.checkpoints.write_tensors", full)
         with pytest.raises(DataError, match="No space left"):
             make(StopsAfter(path, 2))
     assert path.read_bytes() == before
@@ -225,7 +225,7 @@ def test_a_checkpoint_that_nobody_asked_for_takes_little_of_the_time(
     def slow(*_: Any, **__: Any) -> None:
         now[0] += 10.0
 
-    monkeypatch.setattr("accord.training.checkpoints.save_file", slow)
+    monkeypatch.setattr("accord.training.checkpoints.write_tensors", slow)
     monkeypatch.setattr("accord.training.checkpoints.whole_file", lambda path, flush: nullcontext(path))
     for optional, wait in ((False, 30.0), (True, 200.0)):
         checkpoint = Checkpoint(tmp_path / "run", seconds=30.0, optional=optional)

@@ -296,7 +296,7 @@ def test_a_disk_that_is_full_stops_no_study(
     def full(*_: Any, **__: Any) -> None:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(checkpoints, "save_file", full)
+    monkeypatch.setattr(checkpoints, "write_tensors", full)
     study = Study(ClickTask(made.log()), ["normal"], ["gmf"], settings=QUICK, seeds=2)
     assert compare(study, tmp_path)["rows"][0]["seeds"] == 2
     with pytest.raises(DataError, match="No space left"):

@@ -250,8 +250,12 @@ class Interactions:
             raise DataError(NO_NEGATIVE)
         chosen = torch.randint(usable, (count,), generator=generator, device=self.device)
         chosen = chosen if rows is None else rows[chosen]
-        users = self.users[chosen].long()
+        users = self._at(chosen, "users")
         return users, self.sample_negatives(users, generator)
+
+    def _at(self, rows: Tensor, column: Literal["users", "items"]) -> Tensor:
+        """The users, or the items, of some pairs."""
+        return getattr(self, column)[rows].long()
 
     def _order(self, generator: torch.Generator) -> Tensor:
         rows = self._usable_rows
@@ -277,8 +281,7 @@ class Interactions:
         sizes = self.starts[users + 1] - first
         rows = torch.arange(len(users), device=self.device).repeat_interleave(sizes)
         shift = first - (sizes.cumsum(0) - sizes)
-        items = self.items[shift[rows] + torch.arange(len(rows), device=self.device)].long()
-        return rows, items, sizes
+        return rows, self._at(shift[rows] + torch.arange(len(rows), device=self.device), "items"), sizes
 
     def mask_seen(self, scores: Tensor, users: Tensor) -> Tensor:
         """Set the scores (…, B, items) of these users' own pairs to −inf, in place."""

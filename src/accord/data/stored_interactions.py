@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,10 +19,12 @@ from torch import Tensor
 
 from accord.data.interactions import Interactions, Negatives
 from accord.errors import DataError
-from accord.stored import Growing, blocks, chosen, release
+from accord.stored import Growing, Positions, blocks, chosen, release
 
 PAGE, PAGES = 1 << 15, 64
 """Clicks of a page, and pages of a block."""
+SOUGHT = 1 << 12
+"""Non-clicks that are sought together."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +77,16 @@ class StoredInteractions(Interactions):
     def drawn_in_an_epoch(self) -> int:
         return int(self.degrees[~self.full_users].sum())
 
-    def sample_pairs(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        pairs = super().sample_pairs(count, generator)
-        release(*self.files)  # pages all over them
-        return pairs
+    def _at(self, rows: Tensor, column: Literal["users", "items"]) -> Tensor:
+        file = self.files[0] if column == "users" else self.files[1]
+        return torch.from_numpy(Positions(rows.numpy()).of(file)).long()
+
+    def _find(self, users: Tensor, uniform: Tensor, negatives: Negatives) -> Tensor:
+        found = torch.empty_like(users, dtype=torch.int64)
+        for some in users.argsort().split(SOUGHT):  # so that few pages are looked at together
+            found[some] = super()._find(users[some], uniform[some], negatives)
+            release(*self.files)
+        return found
 
     @cached_property
     def _pages(self) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from accord.data.clicks import Clicks
 from accord.estimators.issues import worst_order
-from accord.stored import blocks
+from accord.stored import Positions, blocks
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class IssueList:
         """The rows of the worst that are flagged."""
         wanted: list[np.ndarray] = []
         for positions in worst_order(self.quality):
-            wanted.append(positions[self.flagged[positions]][:count])
+            wanted.append(positions[Positions(positions).of(self.flagged)][:count])
             count -= len(wanted[-1])
             if count <= 0:
                 break

@@ -28,6 +28,7 @@ def flag_share(quality: np.ndarray, share: float) -> np.ndarray:
     for positions in worst_order(quality):
         flagged[positions[: max(0, wanted)]] = True
         wanted -= len(positions)
+        release(flagged)
     return flagged
 
 

@@ -20,7 +20,7 @@ from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
-from accord.stored import Growing, blocks, is_stored, like, release, slices, slices_of_users, tally, where_true
+from accord.stored import Growing, blocks, is_stored, like, release, slices, slices_of_users, tally
 
 PAIR_BLOCK = 1 << 14
 """Pairs scored at a time."""
@@ -51,7 +51,10 @@ class SplitLog:
     @cached_property
     def held_users(self) -> int:
         """Users of clicks that are not trained on."""
-        return len(np.unique(self.clicks.users[where_true(self.part, lambda some: some != TRAIN)]))
+        there = np.zeros(len(self.user_ids), bool)
+        for users, part in blocks(self.clicks.users, self.part):
+            there[users[part != TRAIN]] = True
+        return int(there.sum())
 
 
 def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any, before: np.ndarray | None = None) -> SplitLog:

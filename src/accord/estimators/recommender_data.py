@@ -18,11 +18,11 @@ from accord.decisions.tables import Names
 from accord.errors import DataError
 from accord.estimators.base import Cache
 from accord.estimators.deciding import Decided, decided
-from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, split_log
+from accord.estimators.log_split import SEEN, TRAIN, VALID, VALID_FILE, SplitLog, by_popularity, split_log
 from accord.estimators.serving.warm_start import earlier_of, parts_before
 from accord.estimators.settings import GIGABYTE
 from accord.evaluation import RankingTask
-from accord.stored import chosen, is_stored, release, where_true
+from accord.stored import chosen, is_stored, release, tally, where_true
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
@@ -93,9 +93,10 @@ def interactions_of(rec: Recommender, part: int | np.ndarray, device: torch.devi
 def validation_task(rec: Recommender, training: Interactions) -> RankingTask | None:
     """The clicks that are held out, to be ranked high."""
     held = where_true(rec.part_, lambda some: (some != TRAIN) & (some != SEEN))
-    if not held.any():
+    uses = tally(rec.part_, SEEN + 1)
+    if not uses[VALID] + uses[VALID_FILE]:
         return None
-    seen = [] if int(rec.part_.max()) < SEEN else [interactions_of(rec, SEEN, training.device)]
+    seen = [] if not uses[SEEN] else [interactions_of(rec, SEEN, training.device)]
     clicks, settings = rec.clicks_, rec.settings
     users, items = chosen(clicks.users, held), chosen(clicks.items, held)
     release(clicks.users, clicks.items, rec.part_, held)

@@ -82,13 +82,13 @@ def load_files(rec: Recommender, run: Path, config: dict[str, Any]) -> None:
 
 def metrics_of(rec: Recommender) -> dict[str, Any]:
     of_members = folder.seconds_of_members(rec.notes_)
-    issues = rec._judged(None)[2]
+    flagged = tally(rec._judged(None)[2], 2)
     return {
         "validation": rec.validation_,
         "label_issues": {
             "threshold": rec.threshold_,
-            "flagged": int(issues.sum()),
-            "share": float(issues.sum() / len(issues)),
+            "flagged": flagged[True],
+            "share": flagged[True] / sum(flagged),
             "doubt": rec.doubt_,
         },
         "epochs": len(rec.history_),

@@ -26,7 +26,7 @@ from accord.estimators.recommender_ranks import gather
 from accord.estimators.trust import reach_of_chance
 from accord.evaluation import mean_metrics, ranking_metrics
 from accord.ranks.group import here
-from accord.stored import blocks, chosen, taken
+from accord.stored import Positions, blocks, chosen
 from accord.training import Run, stream
 
 if TYPE_CHECKING:
@@ -143,20 +143,21 @@ def issue_list(rec: Recommender, share: float | None) -> IssueList:
     decided = verdicts(rec.decisions_)
 
     def rows_at(at: np.ndarray) -> pa.Table:
+        there = Positions(at)
         table = pa.table(
             {
-                "user": pairs.user_ids.take(taken(pairs.users, at)),
-                "item": pairs.item_ids.take(taken(pairs.items, at)),
-                "label_quality": taken(quality, at),
-                "is_label_issue": taken(flagged, at),
+                "user": pairs.user_ids.take(there.of(pairs.users)),
+                "item": pairs.item_ids.take(there.of(pairs.items)),
+                "label_quality": there.of(quality),
+                "is_label_issue": there.of(flagged),
             }
         )
         for name, values in votes.items():
-            table = table.append_column(name, pa.array(taken(values, at)))
+            table = table.append_column(name, pa.array(there.of(values)))
         if pairs.first_rows is not None:
             rows = {
-                "row": taken(pairs.first_rows, at).astype(np.int64),
-                "rows": taken(pairs.counts, at).astype(np.int64),
+                "row": there.of(pairs.first_rows).astype(np.int64),
+                "rows": there.of(pairs.counts).astype(np.int64),
             }
             table = with_columns(table, {name: pa.array(values) for name, values in rows.items()})
         return table if places is None else shown(table, decided, places[at], None)

@@ -28,7 +28,7 @@ from accord.estimators.serving.warm_start import WarmStart
 from accord.models import is_solved, trait
 from accord.models.stack import stack_kind
 from accord.ranks.group import here
-from accord.stored import trim
+from accord.stored import blocks, trim
 from accord.training import Run
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     if isinstance(rec._factory, nn.Module):
         rec.notes_["weights"] = told_of(rec._factory, settings.pretrained)
     need = _require_memory(rec, device)
-    rows = np.packbits(rec.part_ == TRAIN).tobytes()
+    rows = b"".join(np.packbits(some == TRAIN).tobytes() for (some,) in blocks(rec.part_))
     made = cache.get(("train", rows, str(device)), [split.clicks], lambda: interactions_of(rec, TRAIN, device))
     drawn = settings.seed if split.held_users > settings.valid_users else None  # which are ranked is drawn
     key = ("valid", rows, settings.valid_users, drawn, settings.cold_users)

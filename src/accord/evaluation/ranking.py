@@ -55,14 +55,20 @@ class RankingTask:
 
         ``missed`` counts each user's relevant items that are not in the catalogue: they can never be found.
         """
-        train = seen[0]
-        keys = np.unique(np.asarray(users, np.int64) * train.n_items + items)
-        users, items = keys // train.n_items, keys % train.n_items
+        train, users, items = seen[0], np.asarray(users), np.asarray(items)
         ranked = np.unique(users if missed is None else np.concatenate([users, np.flatnonzero(missed)]))
+        ranked = ranked.astype(np.int64, copy=False)
         if max_users is not None and len(ranked) > max_users:
             ranked = np.sort(np.random.default_rng([seed, 0xEA1]).choice(ranked, max_users, replace=False))
-            kept = np.isin(users, ranked)
-            users, items = users[kept], items[kept]
+            wanted = np.zeros(train.n_users, bool)
+            wanted[ranked] = True
+            kept = wanted[users]
+            users, items = (
+                users[kept],
+                items[kept],
+            )  # before numbers of pairs are made, of which a large log has many
+        keys = np.unique(np.multiply(users, train.n_items, dtype=np.int64) + items)
+        users, items = keys // train.n_items, keys % train.n_items
         relevant = Interactions.from_pairs(users, items, train.n_users, train.n_items, train.device)
         lost = None if missed is None else torch.from_numpy(missed).to(train.device)
         return RankingTask(torch.from_numpy(ranked).to(train.device), relevant, tuple(seen), lost)

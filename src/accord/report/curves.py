@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from accord.report import plots
 from accord.report.rendering import NARROW, SMALL, WIDE, fitted
-from accord.stored import release
+from accord.stored import blocks
 
 MOST_CLASSES, BINS, FEW = 40, 50, 5
 
@@ -110,15 +110,18 @@ def quality_histogram(
     quality: np.ndarray, flagged: np.ndarray, what: str, threshold: float | None = None
 ) -> Markup:
     """How many labels have which quality, the flagged ones in a colour of their own."""
-    ends = np.array([quality.min(), quality.max()]) if len(quality) else quality
-    shown = ends if threshold is None else np.append(ends, threshold)
-    counts, edges = np.histogram(quality, BINS, _twentieths(shown))
-    within = np.histogram(quality[flagged.astype(bool)], edges)[0].tolist()
-    release(quality, flagged)
-    labels = "label quality (1 = clean)", what
+    ends = [find(some) for (some,) in blocks(quality) for find in (np.min, np.max)]
+    shown = np.array(ends if threshold is None else [*ends, threshold])
+    span = _twentieths(shown)
+    counts, edges = np.histogram(quality[:0], BINS, span)
+    within = np.zeros_like(counts)
+    for some, wrong in blocks(quality, flagged):
+        counts += np.histogram(some, BINS, span)[0]
+        within += np.histogram(some[wrong.astype(bool)], edges)[0]
+    labels, bars, below = ("label quality (1 = clean)", what), counts.tolist(), within.tolist()
     return fitted(
         lambda size: plots.histogram(
-            counts.tolist(), edges.tolist(), labels, "Label quality", flagged=within, cut=threshold, size=size
+            bars, edges.tolist(), labels, "Label quality", flagged=below, cut=threshold, size=size
         ),
         (SMALL, NARROW) if threshold is None else (WIDE, SMALL, NARROW),
     )

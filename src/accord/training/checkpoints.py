@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from accord.errors import DataError, InterruptedRunError, first_line
@@ -28,7 +27,9 @@ from accord.memory import free_disk
 from accord.methods.base import Phase
 from accord.models.stack import as_stack
 from accord.plain import tensor_shapes
+from accord.stored import bytes_of
 from accord.training.run import Run
+from accord.training.tensor_files import write_tensors
 
 SECONDS = 30.0
 """Seconds between two checkpoints of a training."""
@@ -94,8 +95,8 @@ class Checkpoint:
         tensors = _plain(state.tensors)
         try:
             with whole_file(self.path, flush=True) as draft:
-                save_file(tensors, draft, metadata=metadata)
-        except (OSError, SafetensorError) as error:
+                write_tensors(draft, tensors, metadata)
+        except OSError as error:
             raise DataError(f"The checkpoint '{self.path}' cannot be written: {error}.") from error
         self._last = time.monotonic()
         self._took = self._last - started
@@ -184,13 +185,9 @@ def digest_of(*identity: Any) -> str:
     for one in (torch.__version__, *identity):
         array = isinstance(one, np.ndarray)
         digest.update(f"\0{one.dtype}{one.shape}\0".encode() if array else b"\0")
-        digest.update(_bytes_of(one) if array else str(one).encode())
+        for some in bytes_of(one) if array else [str(one).encode()]:
+            digest.update(some)
     return digest.hexdigest()
-
-
-def _bytes_of(array: np.ndarray) -> Any:
-    """The bytes of an array, which are not copied where it lies in a file."""
-    return array.data if isinstance(array, np.memmap) else np.ascontiguousarray(array).tobytes()
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

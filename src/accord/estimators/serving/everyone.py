@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import torch
@@ -25,6 +24,7 @@ from accord.evaluation.ranking import Scorer
 from accord.files import behind_links, remove_files, whole_file, write_whole
 from accord.locks import locked, owner_of
 from accord.plain import read_json, refuse_links
+from accord.stored import bytes_of
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
@@ -102,8 +102,9 @@ class AllLists:
         first = torch.arange(min(2, len(rec.user_ids_)))
         with torch.no_grad():  # a model that came fitted may have no weights
             tensors.append(rec._target.scores(first))
-        for one in [*arrays, *(tensor.detach().cpu().contiguous().numpy() for tensor in tensors)]:
-            made.update(np.ascontiguousarray(one).data)
+        for one in [*arrays, *(tensor.detach().cpu().numpy() for tensor in tensors)]:
+            for some in bytes_of(one):
+                made.update(some)
         return made.hexdigest()
 
     def _blocks(self, first: int, last: int) -> Iterator[tuple[int, pa.Table]]:
