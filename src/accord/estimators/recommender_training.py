@@ -86,7 +86,8 @@ def _require_memory(rec: Recommender, device: torch.device) -> int:
     """The bytes that the training takes, roughly; refused where there are not as many."""
     settings = rec.settings
     users, items = len(rec.user_ids_), len(rec.item_ids_)
-    parts = 1 if is_solved(settings.model) else here().size
+    divided = not is_solved(settings.model) or trait(settings.model, "divided_tables", False)
+    parts = here().size if divided else 1
     need = settings.memory_need(-(-users // parts), -(-items // parts), len(rec.clicks_))
     usual = "use fewer dims, a smaller batch size, or a machine with more"
     what = f"Model '{settings.model}' of {len(rec.item_ids_):,} items"
