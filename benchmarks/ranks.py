@@ -1,9 +1,11 @@
 """What several ranks cost and save: losses, metrics, time for a click, memory and bytes sent, for 1, 2 and 4 ranks.
 
     python benchmarks/ranks.py [--clicks 100000 1000000] [--ranks 1 2 4] [--model mf] [--method normal] [--epochs 2]
+    python benchmarks/ranks.py --clicks 10000000 --epochs 1 --unpaired
 
-Every number of ranks is compared with one process that draws the same batches, and the bytes that are sent with
-those that its batches foretell (of one table, for mf and normal). The log is made up: users click as
+Every number of ranks is compared with one process that draws the same batches (not if --unpaired), and the bytes that
+are sent with those that its batches foretell (of one table, for mf and normal). Memory is the most that a process had
+beyond what it has when torch and accord are imported: until the training begins, and at all. The log is made up: users click as
 often as one another, items by Zipf's law. Ranks share the cores of this machine, so that more of them than cores
 cannot be faster; what is shown is that they learn the same, what they hold, and what they send.
 """
@@ -34,6 +36,10 @@ from accord.training.phase_trainer import PhaseTrainer
 from accord.training.stepping import Stepper
 
 
+PART = 1 << 20
+"""Rows of a file of the log, in four groups."""
+
+
 def made_up(path: Path, clicks: int) -> None:
     """A log of so many clicks: 20 of each user, and an item for every 16 clicks."""
     rng, users, items = np.random.default_rng(0), clicks // 20, max(100, clicks // 16)
@@ -41,7 +47,15 @@ def made_up(path: Path, clicks: int) -> None:
     drawn = rng.choice(items, 2 * clicks, p=popular / popular.sum())
     pairs = np.unique(np.stack([rng.integers(0, users, 2 * clicks), drawn], 1), axis=0)
     kept = np.sort(rng.permutation(len(pairs))[:clicks])
-    parquet.write_table(pa.table({"user": pairs[kept, 0], "item": pairs[kept, 1]}), path)
+    table = pa.table({"user": pairs[kept, 0], "item": pairs[kept, 1]})
+    path.mkdir()
+    for k, first in enumerate(range(0, clicks, PART)):
+        parquet.write_table(table.slice(first, PART), path / f"part-{k:03d}.parquet", row_group_size=PART // 4)
+
+
+def most_memory() -> float:
+    """The most memory that this process has had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 def child(asked: argparse.Namespace) -> None:
@@ -53,6 +67,7 @@ def child(asked: argparse.Namespace) -> None:
     def prepared(self: PhaseTrainer) -> None:
         prepare(self)
         networks = [p for one in self.learning.values() for p in one.parameters()]
+        held["read"] = most_memory()
         held["tables"] = sum(p.numel() * p.element_size() for p in networks) / 1e6
 
     def counted(self: Stepper, batch: Any, step: int, epoch: int) -> None:
@@ -67,11 +82,12 @@ def child(asked: argparse.Namespace) -> None:
             stack.enter_context(drawing_as(asked.shards))
         settings = {"model": asked.model, "method": asked.method, "epochs": asked.epochs, "batch_size": asked.batch}
         rec = Recommender(**settings, dims=asked.dims, seed=1, updates="rows", valid_users=2000, item_bias=False)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        started = time.perf_counter()
+        before = most_memory()
+        started, cpu = time.perf_counter(), time.process_time()
         rec.fit(asked.log, verbose=False)
-        held |= {"seconds": time.perf_counter() - started, "before": before, "rank": here().rank}
-        held["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        held |= {"seconds": time.perf_counter() - started, "cpu": time.process_time() - cpu, "before": before, "rank": here().rank}
+        held["peak"] = most_memory() - before
+        held["read"] -= before
         if here().leads:
             held["history"] = [[one["loss"], one["valid"]["ndcg@20"]] for one in rec.history_]
             held["train"] = (
@@ -96,10 +112,14 @@ def foretold(batch: Any, ranks: int, dims: int) -> np.ndarray:
     return asked_of.sum(1) * (4 + 4 * dims) + asked_of.sum(0) * 4 * dims + 8 * (ranks - 1)
 
 
-def run(asked: argparse.Namespace, log: Path, ranks: int, shards: int) -> list[dict[str, Any]]:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+        return one.getsockname()[1]
+
+
+def run(asked: argparse.Namespace, log: Path, ranks: int, shards: int) -> list[dict[str, Any]]:
+    port = free_port()
     words = [sys.executable, __file__, "--log", str(log), "--shards", str(shards)]
     for name in ("model", "method", "epochs", "batch", "dims"):
         words += [f"--{name}", str(getattr(asked, name))]
@@ -120,32 +140,36 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=type(value), default=value)
     for name, value in (("epochs", 2), ("batch", 8192), ("dims", 32)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--unpaired", action="store_true", help="Without the process that draws the same batches.")
     asked = parser.parse_args()
     if asked.log:
         child(asked)
         return
-    print("clicks ranks loss ndcg@20 apart µs/click tables_MB peak_MB bytes/step foretold ms_waited/step", end="")
-    print(" bytes/validation")
+    print("clicks ranks loss ndcg@20 apart µs/click cpu_s tables_MB read_MB peak_MB bytes/step foretold ms_waited/step", end="")
+    print(" bytes/validation bytes_read")
     for clicks in asked.clicks:
         with tempfile.TemporaryDirectory() as folder:
-            log = Path(folder) / "log.parquet"
+            log = Path(folder) / "log"
             made_up(log, clicks)
             for ranks in asked.paper:
                 alone = run(asked, log, 1, ranks)[0]
                 print(f"{clicks} {ranks} on paper: {alone['foretold']:.0f} bytes/step", flush=True)
             for ranks in asked.ranks:
-                found, alone = run(asked, log, ranks, 0), run(asked, log, 1, ranks)[0]
+                found = run(asked, log, ranks, 0)
                 first = found[0]
+                alone = {**first, "foretold": 0.0} if asked.unpaired else run(asked, log, 1, ranks)[0]
                 apart = np.abs(np.subtract(first["history"], alone["history"])).max()
                 notes = first["notes"] or dict.fromkeys(
-                    ("bytes_per_step", "seconds_waited_per_step", "bytes_per_validation"), 0
+                    ("bytes_per_step", "seconds_waited_per_step", "bytes_per_validation", "bytes_read"), 0
                 )
                 loss, ndcg = first["history"][-1]
-                tables, peaks = ("/".join(f"{one[name]:.1f}" for one in found) for name in ("tables", "peak"))
+                names = ("cpu", "tables", "read", "peak")
+                cpu, tables, read, peaks = ("/".join(f"{one[name]:.1f}" for one in found) for name in names)
                 print(
                     f"{clicks} {ranks} {loss:.6f} {ndcg:.6f} {apart:.1e} {1e6 * first['train']:.2f} "
-                    f"{tables} {peaks} {notes['bytes_per_step']:.0f} {alone['foretold']:.0f} "
-                    f"{1e3 * notes['seconds_waited_per_step']:.2f} {notes['bytes_per_validation']:.0f}",
+                    f"{cpu} {tables} {read} {peaks} {notes['bytes_per_step']:.0f} {alone['foretold']:.0f} "
+                    f"{1e3 * notes['seconds_waited_per_step']:.2f} {notes['bytes_per_validation']:.0f} "
+                    f"{notes['bytes_read']:.0f}",
                     flush=True,
                 )
 

@@ -53,7 +53,7 @@ def refuse_undivided(rec: Recommender, ranks: Ranks) -> None:
 
 def feed_for(training: Interactions, ranks: Ranks) -> Any:
     """What makes the batches of a training set: in shards where several ranks, or one for several, make them."""
-    if ranks.shards == 1:
+    if ranks.shards == 1 and not ranks.many:
         return ClickFeed
     if not ranks.many:
         drawn = torch.where(training.full_users, 0, training.degrees)
@@ -85,13 +85,15 @@ def gather(rec: Recommender, trained: Trained, judges: bool, ranks: Ranks) -> tu
 
 
 def _notes(trained: Trained, ranks: Ranks) -> dict[str, float]:
-    """How many ranks there were, and what the busiest of them sent in a step."""
+    """How many ranks there were, and what the busiest of them sent while reading, in a step and to validate."""
     run: Any = trained.run
     steps = max(1, len(trained.history) * run.feed([run.data], run.options.batch_size, False, False).count)
     (sent, waited), (checked, _) = ranks.figures("training"), ranks.figures("validation")
+    read, _ = ranks.figures("reading")
     return {
         "count": ranks.size,
         "steps": steps,
+        "bytes_read": round(read, 1),
         "bytes_per_step": round(sent / steps, 1),
         "seconds_waited_per_step": round(waited / steps, 6),
         "bytes_per_validation": round(checked / max(1, len(trained.history)), 1),

@@ -59,7 +59,8 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     eval_set = cache.get(key, [split.clicks, watched], lambda: eval_task(rec, watched, made))
     if isinstance(made, StoredInteractions) and ranks.shards > 1:
         raise SettingError("Several ranks train a log that fits into memory; give each more memory, or start one.")
-    capture = stack_kind(class_of(settings.model, rec.task)) is not None and ranks.shards == 1
+    alone = ranks.shards == 1 and not ranks.many
+    capture = alone and stack_kind(class_of(settings.model, rec.task)) is not None
     options = settings.training_options(len(rec.user_ids_), capture)
     if isinstance(made, StoredInteractions):
         options = replace(options, in_files=True)

@@ -26,6 +26,8 @@ class Ranks:
         self.rank, self.size = rank, size
         self.shards = size if shards is None else shards
         """Parts of the users, each with a random stream of its own: as many as ranks, or more in one process."""
+        self.restarted = False
+        """Whether some of them were started again, or met before: on another host nothing else tells."""
         self.purpose = "training"
         self.bytes_sent: dict[str, int] = {}
         """What went to other ranks, by purpose."""
