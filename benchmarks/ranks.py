@@ -3,10 +3,10 @@
     python benchmarks/ranks.py [--clicks 100000 1000000] [--ranks 1 2 4] [--model mf] [--method normal] [--epochs 2]
     python benchmarks/ranks.py --clicks 10000000 --epochs 1 --unpaired
 
-Every number of ranks is compared with one process that draws the same batches (not if --unpaired), and the bytes that
-are sent with those that its batches foretell (of one table, for mf and normal). Memory is the most that a process had
-beyond what it has when torch and accord are imported: until the training begins, and at all. The log is made up: users click as
-often as one another, items by Zipf's law. Ranks share the cores of this machine, so that more of them than cores
+Every number of ranks is compared with one process that draws the same batches (not if --unpaired), and the bytes
+that are sent with those that its batches foretell (of one table, for mf and normal). Memory is the most that a
+process had beyond what it has when torch and accord are imported: until the training begins, and at all. The log is
+made up: users click as often as one another, items by Zipf's law. Ranks share the cores of this machine, so that more of them than cores
 cannot be faster; what is shown is that they learn the same, what they hold, and what they send.
 """
 
@@ -34,7 +34,6 @@ from accord.ranks.group import drawing_as, here
 from accord.ranks.joining import joined
 from accord.training.phase_trainer import PhaseTrainer
 from accord.training.stepping import Stepper
-
 
 PART = 1 << 20
 """Rows of a file of the log, in four groups."""
@@ -85,7 +84,12 @@ def child(asked: argparse.Namespace) -> None:
         before = most_memory()
         started, cpu = time.perf_counter(), time.process_time()
         rec.fit(asked.log, verbose=False)
-        held |= {"seconds": time.perf_counter() - started, "cpu": time.process_time() - cpu, "before": before, "rank": here().rank}
+        held |= {
+            "seconds": time.perf_counter() - started,
+            "cpu": time.process_time() - cpu,
+            "before": before,
+            "rank": here().rank,
+        }
         held["peak"] = most_memory() - before
         held["read"] -= before
         if here().leads:
@@ -145,8 +149,11 @@ def main() -> None:
     if asked.log:
         child(asked)
         return
-    print("clicks ranks loss ndcg@20 apart µs/click cpu_s tables_MB read_MB peak_MB bytes/step foretold ms_waited/step", end="")
-    print(" bytes/validation bytes_read")
+    print(
+        "clicks ranks loss ndcg@20 apart µs/click cpu_s tables_MB read_MB peak_MB bytes/step foretold",
+        end="",
+    )
+    print(" ms_waited/step bytes/validation bytes_read")
     for clicks in asked.clicks:
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder) / "log"

@@ -28,11 +28,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from ranks import free_port, made_up
 
 from accord import Recommender
 from accord.ranks.group import Group, as_group, here
 from accord.ranks.joining import joined
+from ranks import free_port, made_up
 
 WAYS = ("plain", "torchrun", "nccl", "gloo 2")
 
@@ -109,8 +109,8 @@ def main() -> None:
                         print(model, way, turn, "failed:", *found["error"], sep="\n  ", flush=True)
                         continue
                     sent = found["notes"].get("bytes_per_step", 0)
-                    line = f"{found['fit']:.2f} {found['epoch']:.3f} {found['loss']:.6f} {found['ndcg']:.6f} {sent:.0f}"
-                    print(model, way, turn, line, flush=True)
+                    line = f"{found['fit']:.2f} {found['epoch']:.3f} {found['loss']:.6f} {found['ndcg']:.6f}"
+                    print(model, way, turn, f"{line} {sent:.0f}", flush=True)
 
 
 if __name__ == "__main__":

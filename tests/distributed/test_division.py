@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from accord.batches.clicks import ClickBatch
 from accord.batches.shards import ShardedFeed
 from accord.data.interactions import Interactions
-from accord.estimators.log_split import by_popularity
 from accord.estimators.divided_task import DividedTask
+from accord.estimators.log_split import by_popularity
 from accord.evaluation import RankingTask
 from accord.models.recommenders import MF
 from accord.models.stack import Single

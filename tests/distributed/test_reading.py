@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def in_parts(folder: Path, table: pa.Table, cuts: list[int], group: int = 1 << 2
     for old in folder.iterdir():
         old.unlink()
     bounds = [0, *sorted(cuts), len(table)]
-    for k, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for k, (first, last) in enumerate(pairwise(bounds)):
         parquet.write_table(table.slice(first, last - first), folder / f"{k}.parquet", row_group_size=group)
     return folder
 
@@ -183,7 +184,9 @@ def test_a_log_that_is_read_whole_is_shared_out_alike(folder: Path) -> None:
 @given(each=st.lists(st.lists(st.text(max_size=9), unique=True, max_size=12), min_size=2, max_size=4))
 def test_ids_are_numbered_by_their_first_appearance_rank_after_rank(each: list[list[str]]) -> None:
     wanted = list(dict.fromkeys(one for own in each for one in own))
-    found = by_ranks(len(each), lambda ranks: numbered(pa.array(each[ranks.rank], pa.string()), "user", "", "", ranks))
+    found = by_ranks(
+        len(each), lambda ranks: numbered(pa.array(each[ranks.rank], pa.string()), "user", "", "", ranks)
+    )
     for (numbers, ids), own in zip(found, each, strict=True):
         assert [wanted[k] for k in numbers] == own
         assert len(ids) == len(wanted)
@@ -206,10 +209,9 @@ def test_missing_ids_and_a_part_that_one_rank_cannot_read_are_one_sentence(folde
     log = in_parts(folder / "gaps", a_log(0, 40, "integers", gaps=True), [20])
     missing = parquet.read_table(log)["user"].null_count
     opened = open_log(log)
-    with pytest.raises(DataError, match=rf"^{missing} missing user ids in column 'user' of .* \(the first in data"):
+    with pytest.raises(DataError, match=rf"^{missing} missing user ids in column 'user' of ") as whole:
         load_clicks(log, on_missing="refuse")
-    words = re.escape(str(pytest.raises(DataError, load_clicks, log, on_missing="refuse").value))
-    with pytest.raises(DataError, match=f"^{words}$"):
+    with pytest.raises(DataError, match=f"^{re.escape(str(whole.value))}$"):
         by_ranks(2, lambda ranks: read_own_clicks(opened, False, ranks))
     damaged = log / "1.parquet"
     content = bytearray(damaged.read_bytes())
@@ -226,7 +228,9 @@ def test_missing_ids_and_a_part_that_one_rank_cannot_read_are_one_sentence(folde
     by_ranks(3, work)
     assert len(said) == 3
     assert sum("1.parquet' is not a Parquet file" in one and "Rank" not in one for one in said) == 1
-    assert sum(bool(re.match("Rank [12] of 3 stopped, and so do all: .*1.parquet' is not", one)) for one in said) == 2
+    assert (
+        sum(bool(re.match("Rank [12] of 3 stopped, and so do all: .*1.parquet' is not", one)) for one in said) == 2
+    )
     assert not any(set(own.split("\n")) - {own} for own in said)
 
 

@@ -129,7 +129,7 @@ def _at_once(log: OpenLog, text: bool, drop: bool) -> LogRows:
 
 @dataclass(frozen=True)
 class Scanned:
-    """The rows of a log, or of a share of it, that are clicks, in files; their ids are numbered and held in memory."""
+    """The rows of a log, or of a share of it, that are clicks, in files; their ids are numbered, in memory."""
 
     of_users: Coder
     of_items: Coder

@@ -28,7 +28,7 @@ pc: Any = pyarrow.compute
 
 
 def in_groups(log: OpenLog) -> bool:
-    """Whether a log can be read by several ranks together: Parquet files, of which pairs and times alone are read."""
+    """Whether several ranks can read a log together: Parquet files, of which pairs and times alone are read."""
     return isinstance(log.table, ParquetParts) and log.columns.weight is None and log.columns.trusted is None
 
 
@@ -148,7 +148,7 @@ def _fingerprint(
 
 
 def places_of(users: np.ndarray, n_users: int, ranks: Ranks) -> tuple[np.ndarray, int]:
-    """The place of each click of this rank among the clicks of all ranks, sorted by user, and how many these are."""
+    """The place of each click of this rank among those of all ranks, sorted by user, and how many these are."""
     most, size = -(-n_users // ranks.size), ranks.size
     own = np.bincount(users // size, minlength=most)
     all_of = ranks.each(torch.from_numpy(own)).T.flatten()  # user i is in row i div N of rank i mod N

@@ -14,8 +14,8 @@ def holdout_mask(
 ) -> np.ndarray:
     """True for the clicks to hold out. A user's only click always stays in training.
 
-    Where these are all clicks of some users alone, ``places`` says where each is among all clicks, and how many there
-    are: so it is held out if it would be held out among all.
+    Where these are the clicks of some users alone, ``places`` says where each is among all clicks, and how many
+    there are: so it is held out if it would be held out among all.
     """
     if by_time and clicks.times is None:
         raise DataError("A split by time needs a time column; name it with time=COLUMN, or split at random.")

@@ -69,8 +69,8 @@ def split_log(
 ) -> SplitLog:
     """Hold out a part of a log, or take the pairs of ``valid``, for choosing the epoch.
 
-    ``before`` is the use of each click by an earlier model that is continued, −1 for new clicks. ``places`` are those
-    of clicks of some users among all clicks, and how many these are.
+    ``before`` is the use of each click by an earlier model that is continued, −1 for new clicks. ``places`` says
+    where clicks of some users are among all clicks, and how many these are.
     """
     if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
         raise DataError(

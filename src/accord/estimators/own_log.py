@@ -34,9 +34,7 @@ def most_in_memory(rec: Recommender) -> float:
     return min(rec.settings.memory * GIGABYTE, AT_ONCE * PER_ROW)
 
 
-def own_split(
-    rec: Recommender, source: Mapping[str, Any], whole: Callable[[], SplitLog], ranks: Ranks
-) -> SplitLog:
+def own_split(rec: Recommender, source: Mapping[str, Any], whole: Callable[[], SplitLog], ranks: Ranks) -> SplitLog:
     """The clicks of this rank's users, divided.
 
     Of Parquet files each rank reads its own groups of rows. Any other log, and one that is matched with further
@@ -74,7 +72,9 @@ def _own_part(split: SplitLog, ranks: Ranks) -> SplitLog:
     digest = digest_of(*words)
     own = np.flatnonzero(clicks.users % ranks.size == ranks.rank)
     kept = {name: np.array(values[own]) for name in COLUMNS if (values := getattr(clicks, name)) is not None}
-    made = replace(split, clicks=replace(clicks, **kept), part=np.array(split.part[own]), ranks=ranks, digest=digest)
+    made = replace(
+        split, clicks=replace(clicks, **kept), part=np.array(split.part[own]), ranks=ranks, digest=digest
+    )
     trim()
     return made
 

@@ -18,11 +18,11 @@ from accord.decisions.tables import Names
 from accord.errors import DataError
 from accord.estimators.base import Cache
 from accord.estimators.deciding import Decided, decided
+from accord.estimators.divided_task import DividedTask
 from accord.estimators.log_split import SEEN, TRAIN, SplitLog, by_popularity, split_log
+from accord.estimators.own_log import most_in_memory, own_split
 from accord.estimators.serving.warm_start import earlier_of, parts_before
 from accord.estimators.settings import GIGABYTE
-from accord.estimators.own_log import most_in_memory, own_split
-from accord.estimators.divided_task import DividedTask
 from accord.evaluation import RankingTask, drawn_users
 from accord.ranks.group import here
 from accord.ranks.tables import own_count

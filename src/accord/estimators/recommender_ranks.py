@@ -26,6 +26,7 @@ from accord.ranks.tables import whole_network
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
 
+
 def refuse_undivided(rec: Recommender, ranks: Ranks) -> None:
     """Refuse what several ranks cannot train together."""
     settings, advice = rec.settings, "train it in one process, without torchrun"

@@ -85,8 +85,8 @@ class Ranks:
         return list(found.split(counts)) if self.leads else []
 
     def dealt(self, columns: Sequence[Tensor], to: Tensor) -> list[Tensor]:
-        """Rows, each of which goes to the rank that ``to`` names for it: those that come here, rank after rank, each
-        in the order in which they were there."""
+        """Rows, each of which goes to the rank that ``to`` names for it: those that come here, rank after rank, in
+        the order in which they were there."""
         send = torch.bincount(to, minlength=self.size)
         receive = self.exchange(send, [1] * self.size, [1] * self.size).tolist()
         order = torch.argsort(to, stable=True)
