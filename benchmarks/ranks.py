@@ -6,8 +6,9 @@
 Every number of ranks is compared with one process that draws the same batches (not if --unpaired), and the bytes
 that are sent with those that its batches foretell (of one table, for mf and normal). Memory is the most that a
 process had beyond what it has when torch and accord are imported: until the training begins, and at all. The log is
-made up: users click as often as one another, items by Zipf's law. Ranks share the cores of this machine, so that more of them than cores
-cannot be faster; what is shown is that they learn the same, what they hold, and what they send.
+made up: users click as often as one another, items by Zipf's law. Ranks share the cores of this machine, so that
+more of them than cores cannot be faster; what is shown is that they learn the same, what they hold, and what they
+send.
 """
 
 from __future__ import annotations

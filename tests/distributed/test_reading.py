@@ -132,7 +132,7 @@ def test_groups_of_rows_are_dealt_out_in_order_each_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["random", "time"])
-def test_the_same_clicks_are_held_out_and_come_together_again(by: str, folder: Path, monkeypatch: Any) -> None:
+def test_the_same_clicks_are_held_out_and_come_together_again(by: Any, folder: Path, monkeypatch: Any) -> None:
     log = in_parts(folder / "split", a_log(3, 90, "strings"), [20, 70])
     rec = Recommender(model="mf", method="normal", split=by, valid_share=0.3, seed=4)
     whole = split_log(load_clicks(log), None, None, rec.settings)

@@ -34,8 +34,8 @@ class ElsewhereIds(Ids):
 
 
 def numbered(raw: pa.Array, kind: str, where: str, name: str, ranks: Ranks) -> tuple[np.ndarray, Ids]:
-    """The row numbers of a rank's distinct values among those of all ranks, in order of first appearance, rank after
-    rank; and all ids, on the first rank.
+    """The row numbers of a rank's distinct values among those of all ranks, in order of first appearance, rank
+    after rank; and all ids, on the first rank.
 
     A value goes to the rank of its hash, which sees who has it first. That one gives it its number.
     """
