@@ -1,10 +1,10 @@
 """What several ranks cost and save: losses, metrics, time for a click, memory and bytes sent, for 1, 2 and 4 ranks.
 
     python benchmarks/ranks.py [--clicks 100000 1000000] [--ranks 1 2 4] [--model mf] [--method normal] [--epochs 2]
-    python benchmarks/ranks.py --clicks 10000000 --epochs 1 --unpaired
+    python benchmarks/ranks.py --clicks 10000000 --reading
 
 Every number of ranks is compared with one process that draws the same batches (not if --unpaired), and the bytes
-that are sent with those that its batches foretell (of one table, for mf and normal). Memory is the most that a
+that are sent with those that its batches foretell (of one table, for mf and normal). With --reading they end when the training would begin. Memory is the most that a
 process had beyond what it has when torch and accord are imported: until the training begins, and at all. The log is
 made up: users click as often as one another, items by Zipf's law. Ranks share the cores of this machine, so that
 more of them than cores cannot be faster; what is shown is that they learn the same, what they hold, and what they
@@ -68,6 +68,10 @@ def child(asked: argparse.Namespace) -> None:
         prepare(self)
         networks = [p for one in self.learning.values() for p in one.parameters()]
         held["read"] = most_memory()
+        if asked.reading:
+            sent = here().bytes_sent.get("reading", 0)
+            print(json.dumps({"read": held["read"] - held["before"], "sent": sent}), flush=True)
+            raise SystemExit
         held["tables"] = sum(p.numel() * p.element_size() for p in networks) / 1e6
 
     def counted(self: Stepper, batch: Any, step: int, epoch: int) -> None:
@@ -82,7 +86,7 @@ def child(asked: argparse.Namespace) -> None:
             stack.enter_context(drawing_as(asked.shards))
         settings = {"model": asked.model, "method": asked.method, "epochs": asked.epochs, "batch_size": asked.batch}
         rec = Recommender(**settings, dims=asked.dims, seed=1, updates="rows", valid_users=2000, item_bias=False)
-        before = most_memory()
+        held["before"] = before = most_memory()
         started, cpu = time.perf_counter(), time.process_time()
         rec.fit(asked.log, verbose=False)
         held |= {
@@ -126,6 +130,7 @@ def free_port() -> int:
 def run(asked: argparse.Namespace, log: Path, ranks: int, shards: int) -> list[dict[str, Any]]:
     port = free_port()
     words = [sys.executable, __file__, "--log", str(log), "--shards", str(shards)]
+    words += ["--reading"] if asked.reading else []
     for name in ("model", "method", "epochs", "batch", "dims"):
         words += [f"--{name}", str(getattr(asked, name))]
     started = []
@@ -134,6 +139,19 @@ def run(asked: argparse.Namespace, log: Path, ranks: int, shards: int) -> list[d
         own = os.environ | {name: str(value) for name, value in who.items()} | {"MASTER_ADDR": "127.0.0.1"}
         started.append(subprocess.Popen(words, env=own, stdout=subprocess.PIPE, text=True))
     return [json.loads(one.communicate()[0].splitlines()[-1]) for one in started]
+
+
+def reading(asked: argparse.Namespace) -> None:
+    """What reading takes on each rank: the most memory, and bytes sent."""
+    print("clicks ranks MB_of_each_rank bytes_sent_by_each", flush=True)
+    for clicks in asked.clicks:
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
+            made_up(log, clicks)
+            for ranks in asked.ranks:
+                found = run(asked, log, ranks, 0)
+                each = ("/".join(f"{one[name]:.0f}" for one in found) for name in ("read", "sent"))
+                print(clicks, ranks, *each, flush=True)
 
 
 def main() -> None:
@@ -146,9 +164,13 @@ def main() -> None:
     for name, value in (("epochs", 2), ("batch", 8192), ("dims", 32)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--unpaired", action="store_true", help="Without the process that draws the same batches.")
+    parser.add_argument("--reading", action="store_true", help="Up to where the training would begin.")
     asked = parser.parse_args()
     if asked.log:
         child(asked)
+        return
+    if asked.reading:
+        reading(asked)
         return
     print(
         "clicks ranks loss ndcg@20 apart µs/click cpu_s tables_MB read_MB peak_MB bytes/step foretold",

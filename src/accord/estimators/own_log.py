@@ -16,7 +16,7 @@ from accord.data.reading import OpenLog, open_log
 from accord.estimators.log_split import SplitLog, split_log
 from accord.estimators.settings import GIGABYTE
 from accord.ranks.group import ALONE, Ranks
-from accord.stored import AT_ONCE, Growing, trim
+from accord.stored import AT_ONCE, Growing, trim, where_true
 from accord.training import digest_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _own_part(split: SplitLog, ranks: Ranks) -> SplitLog:
     clicks = split.clicks
     words = [clicks.identity, split.part] + ([] if clicks.weights is None else [clicks.weights])
     digest = digest_of(*words)
-    own = np.flatnonzero(clicks.users % ranks.size == ranks.rank)
+    own = np.flatnonzero(where_true(clicks.users, lambda some: some % ranks.size == ranks.rank))
     kept = {name: np.array(values[own]) for name in COLUMNS if (values := getattr(clicks, name)) is not None}
     made = replace(
         split, clicks=replace(clicks, **kept), part=np.array(split.part[own]), ranks=ranks, digest=digest
