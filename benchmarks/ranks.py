@@ -4,11 +4,11 @@
     python benchmarks/ranks.py --clicks 10000000 --reading
 
 Every number of ranks is compared with one process that draws the same batches (not if --unpaired), and the bytes
-that are sent with those that its batches foretell (of one table, for mf and normal). With --reading they end when the training would begin. Memory is the most that a
-process had beyond what it has when torch and accord are imported: until the training begins, and at all. The log is
-made up: users click as often as one another, items by Zipf's law. Ranks share the cores of this machine, so that
-more of them than cores cannot be faster; what is shown is that they learn the same, what they hold, and what they
-send.
+that are sent with those that its batches foretell (of one table, for mf and normal). With --reading they end
+when the training would begin. Memory is the most that a process had beyond what it has when torch and accord are
+imported: until the training begins, and at all. The log is made up: users click as often as one another, items by
+Zipf's law. Ranks share the cores of this machine, so that more of them than cores cannot be faster; what is shown
+is that they learn the same, what they hold, and what they send.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -54,8 +53,9 @@ def made_up(path: Path, clicks: int) -> None:
 
 
 def most_memory() -> float:
-    """The most memory that this process has had, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    """The most memory that this process has had, in MB; `getrusage` would count that of its parent."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
 
 
 def child(asked: argparse.Namespace) -> None:

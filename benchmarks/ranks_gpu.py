@@ -1,6 +1,6 @@
 """One GPU through torchrun, beside the same training without it; and what the ranks' exchange costs on a GPU.
 
-    python benchmarks/ranks_gpu.py [--clicks 1000000] [--models mf gmf] [--epochs 5] [--turns 2] [--device cuda]
+    python benchmarks/ranks_gpu.py [--clicks 1000000] [--models mf gmf] [--epochs 10] [--turns 1] [--device cuda]
 
 Each way is a program of its own, and the ways take turns:
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -80,16 +81,23 @@ def measured(asked: argparse.Namespace, way: str, model: str, log: Path) -> dict
         place = f"127.0.0.1:{free_port()}"
         start = ["--nproc-per-node", str(count), "--rdzv-backend", "c10d", "--rdzv-endpoint", place]
         words = ["-m", "torch.distributed.run", *start, *words]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, env=os.environ)
-    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
-    return json.loads(lines[-1]) if lines else {"error": done.stderr.strip().splitlines()[-12:]}
+    started = subprocess.Popen(
+        [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        out, errors = started.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(started.pid, signal.SIGKILL)  # its ranks too
+        return {"error": ["it took more than 60 seconds"]}
+    lines = [line for line in out.splitlines() if line.startswith("{")]
+    return json.loads(lines[-1]) if lines else {"error": errors.strip().splitlines()[-12:]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["mf", "gmf"])
     parser.add_argument("--ways", nargs="+", default=list(WAYS))
-    for name, value in (("clicks", 1_000_000), ("epochs", 5), ("batch", 8192), ("turns", 2)):
+    for name, value in (("clicks", 1_000_000), ("epochs", 10), ("batch", 8192), ("turns", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
     for name, value in (("device", "cuda"), ("read", ""), ("way", "")):
         parser.add_argument(f"--{name}", default=value)
