@@ -106,7 +106,7 @@ def interactions_of(rec: Recommender, part: int | np.ndarray, device: torch.devi
     mean = None if weights is None else ranks.mean(weights)
     users, sizes = clicks.users[rows] // ranks.size, (own_count(sizes[0], ranks), sizes[1])
     made = Interactions.from_pairs(users, clicks.items[rows], *sizes, device, weights, mean)
-    vars(made)["popularity"] = ranks.summed(made.popularity)
+    ranks.add_up([made.popularity])
     return made
 
 
