@@ -1,11 +1,14 @@
 """What several ranks cost and save: losses, metrics, time for a click, memory and bytes sent, for 1, 2 and 4 ranks.
 
     python benchmarks/ranks.py [--clicks 100000 1000000] [--ranks 1 2 4] [--model mf] [--method normal] [--epochs 2]
+    python benchmarks/ranks.py --clicks 10000000 --reading
 
-Every number of ranks is compared with one process that draws the same batches, and the bytes that are sent with
-those that its batches foretell (of one table, for mf and normal). The log is made up: users click as
-often as one another, items by Zipf's law. Ranks share the cores of this machine, so that more of them than cores
-cannot be faster; what is shown is that they learn the same, what they hold, and what they send.
+Every number of ranks is compared with one process that draws the same batches (not if --unpaired), and the bytes
+that are sent with those that its batches foretell (of one table, for mf and normal). With --reading they end
+when the training would begin. Memory is the most that a process had beyond what it has when torch and accord are
+imported: until the training begins, and at all. The log is made up: users click as often as one another, items by
+Zipf's law. Ranks share the cores of this machine, so that more of them than cores cannot be faster; what is shown
+is that they learn the same, what they hold, and what they send.
 """
 
 from __future__ import annotations
@@ -13,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import socket
 import subprocess
 import sys
@@ -33,6 +35,9 @@ from accord.ranks.joining import joined
 from accord.training.phase_trainer import PhaseTrainer
 from accord.training.stepping import Stepper
 
+PART = 1 << 20
+"""Rows of a file of the log, in four groups."""
+
 
 def made_up(path: Path, clicks: int) -> None:
     """A log of so many clicks: 20 of each user, and an item for every 16 clicks."""
@@ -41,7 +46,16 @@ def made_up(path: Path, clicks: int) -> None:
     drawn = rng.choice(items, 2 * clicks, p=popular / popular.sum())
     pairs = np.unique(np.stack([rng.integers(0, users, 2 * clicks), drawn], 1), axis=0)
     kept = np.sort(rng.permutation(len(pairs))[:clicks])
-    parquet.write_table(pa.table({"user": pairs[kept, 0], "item": pairs[kept, 1]}), path)
+    table = pa.table({"user": pairs[kept, 0], "item": pairs[kept, 1]})
+    path.mkdir()
+    for k, first in enumerate(range(0, clicks, PART)):
+        parquet.write_table(table.slice(first, PART), path / f"part-{k:03d}.parquet", row_group_size=PART // 4)
+
+
+def most_memory() -> float:
+    """The most memory that this process has had, in MB; `getrusage` would count that of its parent."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024 / 1e6
 
 
 def child(asked: argparse.Namespace) -> None:
@@ -53,6 +67,11 @@ def child(asked: argparse.Namespace) -> None:
     def prepared(self: PhaseTrainer) -> None:
         prepare(self)
         networks = [p for one in self.learning.values() for p in one.parameters()]
+        held["read"] = most_memory()
+        if asked.reading:
+            sent = here().bytes_sent.get("reading", 0)
+            print(json.dumps({"read": held["read"] - held["before"], "sent": sent}), flush=True)
+            raise SystemExit
         held["tables"] = sum(p.numel() * p.element_size() for p in networks) / 1e6
 
     def counted(self: Stepper, batch: Any, step: int, epoch: int) -> None:
@@ -67,11 +86,17 @@ def child(asked: argparse.Namespace) -> None:
             stack.enter_context(drawing_as(asked.shards))
         settings = {"model": asked.model, "method": asked.method, "epochs": asked.epochs, "batch_size": asked.batch}
         rec = Recommender(**settings, dims=asked.dims, seed=1, updates="rows", valid_users=2000, item_bias=False)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        started = time.perf_counter()
+        held["before"] = before = most_memory()
+        started, cpu = time.perf_counter(), time.process_time()
         rec.fit(asked.log, verbose=False)
-        held |= {"seconds": time.perf_counter() - started, "before": before, "rank": here().rank}
-        held["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        held |= {
+            "seconds": time.perf_counter() - started,
+            "cpu": time.process_time() - cpu,
+            "before": before,
+            "rank": here().rank,
+        }
+        held["peak"] = most_memory() - before
+        held["read"] -= before
         if here().leads:
             held["history"] = [[one["loss"], one["valid"]["ndcg@20"]] for one in rec.history_]
             held["train"] = (
@@ -96,11 +121,16 @@ def foretold(batch: Any, ranks: int, dims: int) -> np.ndarray:
     return asked_of.sum(1) * (4 + 4 * dims) + asked_of.sum(0) * 4 * dims + 8 * (ranks - 1)
 
 
-def run(asked: argparse.Namespace, log: Path, ranks: int, shards: int) -> list[dict[str, Any]]:
+def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        port = one.getsockname()[1]
+        return one.getsockname()[1]
+
+
+def run(asked: argparse.Namespace, log: Path, ranks: int, shards: int) -> list[dict[str, Any]]:
+    port = free_port()
     words = [sys.executable, __file__, "--log", str(log), "--shards", str(shards)]
+    words += ["--reading"] if asked.reading else []
     for name in ("model", "method", "epochs", "batch", "dims"):
         words += [f"--{name}", str(getattr(asked, name))]
     started = []
@@ -109,6 +139,19 @@ def run(asked: argparse.Namespace, log: Path, ranks: int, shards: int) -> list[d
         own = os.environ | {name: str(value) for name, value in who.items()} | {"MASTER_ADDR": "127.0.0.1"}
         started.append(subprocess.Popen(words, env=own, stdout=subprocess.PIPE, text=True))
     return [json.loads(one.communicate()[0].splitlines()[-1]) for one in started]
+
+
+def reading(asked: argparse.Namespace) -> None:
+    """What reading takes on each rank: the most memory, and bytes sent."""
+    print("clicks ranks MB_of_each_rank bytes_sent_by_each", flush=True)
+    for clicks in asked.clicks:
+        with tempfile.TemporaryDirectory() as folder:
+            log = Path(folder) / "log"
+            made_up(log, clicks)
+            for ranks in asked.ranks:
+                found = run(asked, log, ranks, 0)
+                each = ("/".join(f"{one[name]:.0f}" for one in found) for name in ("read", "sent"))
+                print(clicks, ranks, *each, flush=True)
 
 
 def main() -> None:
@@ -120,32 +163,43 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=type(value), default=value)
     for name, value in (("epochs", 2), ("batch", 8192), ("dims", 32)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--unpaired", action="store_true", help="Without the process that draws the same batches.")
+    parser.add_argument("--reading", action="store_true", help="Up to where the training would begin.")
     asked = parser.parse_args()
     if asked.log:
         child(asked)
         return
-    print("clicks ranks loss ndcg@20 apart µs/click tables_MB peak_MB bytes/step foretold ms_waited/step", end="")
-    print(" bytes/validation")
+    if asked.reading:
+        reading(asked)
+        return
+    print(
+        "clicks ranks loss ndcg@20 apart µs/click cpu_s tables_MB read_MB peak_MB bytes/step foretold",
+        end="",
+    )
+    print(" ms_waited/step bytes/validation bytes_read")
     for clicks in asked.clicks:
         with tempfile.TemporaryDirectory() as folder:
-            log = Path(folder) / "log.parquet"
+            log = Path(folder) / "log"
             made_up(log, clicks)
             for ranks in asked.paper:
                 alone = run(asked, log, 1, ranks)[0]
                 print(f"{clicks} {ranks} on paper: {alone['foretold']:.0f} bytes/step", flush=True)
             for ranks in asked.ranks:
-                found, alone = run(asked, log, ranks, 0), run(asked, log, 1, ranks)[0]
+                found = run(asked, log, ranks, 0)
                 first = found[0]
+                alone = {**first, "foretold": 0.0} if asked.unpaired else run(asked, log, 1, ranks)[0]
                 apart = np.abs(np.subtract(first["history"], alone["history"])).max()
                 notes = first["notes"] or dict.fromkeys(
-                    ("bytes_per_step", "seconds_waited_per_step", "bytes_per_validation"), 0
+                    ("bytes_per_step", "seconds_waited_per_step", "bytes_per_validation", "bytes_read"), 0
                 )
                 loss, ndcg = first["history"][-1]
-                tables, peaks = ("/".join(f"{one[name]:.1f}" for one in found) for name in ("tables", "peak"))
+                names = ("cpu", "tables", "read", "peak")
+                cpu, tables, read, peaks = ("/".join(f"{one[name]:.1f}" for one in found) for name in names)
                 print(
                     f"{clicks} {ranks} {loss:.6f} {ndcg:.6f} {apart:.1e} {1e6 * first['train']:.2f} "
-                    f"{tables} {peaks} {notes['bytes_per_step']:.0f} {alone['foretold']:.0f} "
-                    f"{1e3 * notes['seconds_waited_per_step']:.2f} {notes['bytes_per_validation']:.0f}",
+                    f"{cpu} {tables} {read} {peaks} {notes['bytes_per_step']:.0f} {alone['foretold']:.0f} "
+                    f"{1e3 * notes['seconds_waited_per_step']:.2f} {notes['bytes_per_validation']:.0f} "
+                    f"{notes['bytes_read']:.0f}",
                     flush=True,
                 )
 

@@ -40,7 +40,7 @@ MAY = {
     "ranks": {"errors", "kernels"},
     "objectives": set(),
     "models": {"errors", "registry", "kernels", "ranks"},
-    "data": {"errors", "files", "locks", "memory", "plain", "extras", "stored"},
+    "data": {"errors", "files", "locks", "memory", "plain", "extras", "stored", "ranks"},
     "decisions": {"errors", "files", "locks", "plain", "data"},
     "batches": {"data", "models"},
     "optim": {"kernels", "ranks", "stored"},

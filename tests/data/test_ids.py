@@ -86,6 +86,14 @@ def test_categories_are_encoded_as_the_strings_they_stand_for(form: str) -> None
     assert ids.values.equals(plain_ids.values)
 
 
+def test_parts_of_a_column_without_any_category_are_missing_ids() -> None:
+    none, some = (pa.array(own, pa.string()).dictionary_encode() for own in ([None, None], ["b", None, "a"]))
+    for parts, wanted in (([none, some], [-1, -1, 0, -1, 1]), ([some, none], [0, -1, 1, -1, -1])):
+        codes, ids = encode(pa.chunked_array(parts), "user", "the table", "user", drop=True)
+        assert codes.tolist() == wanted
+        assert ids.values.to_pylist() == ["b", "a"]
+
+
 @pytest.mark.parametrize("form", sorted(categorical_columns()))
 def test_categories_are_found_as_the_strings_they_stand_for(form: str) -> None:
     ids = Ids(pa.array(["b", "a"]))

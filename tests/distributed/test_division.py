@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from accord.batches.clicks import ClickBatch
 from accord.batches.shards import ShardedFeed
 from accord.data.interactions import Interactions
+from accord.estimators.divided_task import DividedTask
 from accord.estimators.log_split import by_popularity
-from accord.estimators.recommender_ranks import DividedTask
 from accord.evaluation import RankingTask
 from accord.models.recommenders import MF
 from accord.models.stack import Single
@@ -138,10 +138,12 @@ def test_metrics_of_divided_users_are_those_of_all_with_users_ranked_by_populari
     wanted = whole.measure(Single(network), [0], [whole])
     found, users = dict.fromkeys(wanted, 0.0), 0
     for rank in range(2):
-        own = served(whole.of_users(rank, 2), training.of_users(rank, 2))
+        part_of = training.of_users(rank, 2)
+        mine = held[0] % 2 == rank
+        own = served(RankingTask.from_pairs(held[0][mine] // 2, held[1][mine], [part_of]), part_of)
         assert own.settled is not None
         count = len(own.users) + len(own.settled)
-        task = DividedTask(whole, own, Own(rank, 2))
+        task = DividedTask(own, Own(rank, 2))
         part: Any = MF(len(range(rank, 31, 2)), 40, 4)
         part.users.data, part.items.data = network.users.data[rank::2], network.items.data
         for name, value in task.measure(Single(part), [0], [task]).items():

@@ -24,8 +24,11 @@ JOBS: list[dict[str, Any]] = [
     {"model": "mf", "method": "t-ce", "ramp_epochs": 1, "drop_rate": 0.2},
     {"model": "mf", "method": "wbpr", "cold_users": "model"},
     {"model": "ease", "method": "normal"},
+    {"model": "ials", "method": "normal", "dims": 8, "epochs": 3},
 ]
-FOUR = [JOBS[2] | {"updates": "rows"}]
+FOUR = [JOBS[2] | {"updates": "rows"}, JOBS[-1]]
+IN_PARTS = [JOBS[0] | {"valid_users": 50}, JOBS[-1] | {"split": "random"}]
+"""Of these, each rank reads its own parts of the log."""
 REFUSED = [{"model": "lightgcn", "method": "normal"}, {"model": "mf", "method": "ensemble"}]
 
 
@@ -38,7 +41,8 @@ def log(made: Simulation, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def asked(job: dict[str, Any], log: Path) -> dict[str, Any]:
-    return USUAL | job | {"eval_set": str(log.with_name("truth.parquet"))}
+    truth = {} if log.is_dir() else {"eval_set": str(log.with_name("truth.parquet"))}
+    return USUAL | job | truth
 
 
 def fitted(log: Path, jobs: list[dict[str, Any]], size: int, *more: str) -> list[list[dict[str, Any]]]:
@@ -81,6 +85,21 @@ def test_four_ranks_learn_what_one_process_learns(log: Path) -> None:
             assert_alike(own, learnt(str(log), asked(job, log)))
 
 
+def test_ranks_that_read_their_own_parts_learn_the_same(log: Path, tmp_path: Path) -> None:
+    """Of uneven parts, with several groups of rows."""
+    table, folder = parquet.read_table(log), tmp_path / "parts"
+    folder.mkdir()
+    for k, (first, last) in enumerate([(0, 300), (300, 4100), (4100, len(table))]):
+        parquet.write_table(table.slice(first, last - first), folder / f"{k}.parquet", row_group_size=1000)
+    found = fitted(folder, IN_PARTS, 3)
+    for job, own in zip(IN_PARTS, found[0], strict=True):
+        with drawing_as(3):
+            alone = learnt(str(folder), asked(job, folder))
+        assert_alike(own, alone)
+        for name in ("clicks", "merged", "train", "valid", "users", "items"):
+            assert own["notes"][name] == alone["notes"][name]
+
+
 def test_what_is_sent_is_counted(by_two: list[list[dict[str, Any]]]) -> None:
     notes = by_two[0][0]["notes"]["ranks"]
     assert notes["count"] == 2
@@ -93,6 +112,6 @@ def test_what_cannot_be_divided_is_one_sentence(by_two: list[list[dict[str, Any]
     for rank in (0, 1):
         model, method = (found["error"] for found in by_two[rank][len(JOBS) :])
         assert model.startswith(
-            "Model 'lightgcn' cannot be divided over 2 ranks: take mf, gmf, neumf, ease, or train"
+            "Model 'lightgcn' cannot be divided over 2 ranks: take mf, gmf, neumf, ease, ials, or train"
         )
         assert method.startswith("Method 'ensemble' cannot be divided over 2 ranks")

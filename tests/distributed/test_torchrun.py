@@ -52,11 +52,21 @@ def test_a_rank_that_is_killed_costs_nothing_but_the_steps_since(log: Path, tmp_
     assert found.notes_["ranks"]["count"] == 2
 
 
-def test_an_error_of_one_rank_is_one_sentence_and_ends_all(log: Path, tmp_path: Path) -> None:
+def test_an_error_of_one_rank_is_one_sentence_and_ends_all(
+    log: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     other = tmp_path / "other.parquet"
     parquet.write_table(parquet.read_table(log).slice(1), other)
-    for theirs, words in ((tmp_path / "none.parquet", "cannot be opened"), (other, "read another log than rank 0")):
-        each = [["-m", "accord", "fit", one, "--out", tmp_path / "run", *TYPED] for one in (log, theirs)]
+    folder = tmp_path_factory.mktemp("parts")
+    for k, part in enumerate((log.read_bytes(), b"no part")):
+        (folder / f"{k}.parquet").write_bytes(part)
+    pairs = [
+        (log, tmp_path / "none.parquet", "cannot be opened"),
+        (log, other, "read another log than rank 0"),
+        (folder / "0.parquet", folder, "1.parquet' is not a Parquet file"),
+    ]
+    for ours, theirs, words in pairs:
+        each = [["-m", "accord", "fit", one, "--out", tmp_path / "run", *TYPED] for one in (ours, theirs)]
         first, second = ended(start(2, [], each=each))
         assert (first[0], second[0]) == (2, 2), (first, second)
         assert first[2].strip().count("\n") == 0

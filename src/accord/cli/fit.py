@@ -82,9 +82,10 @@ def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
     for name in ("trusted", "decisions"):
         if words[name] is not None and os.path.exists(words[name]):
             words[name] = os.path.abspath(words[name])
-    if is_restarted() and _was_begun(typed["out"], words):
-        return _fit({**typed, "overwrite": True}, Checkpointing(words, resume=True, seconds=seconds))
-    return _fit(typed, Checkpointing(words, seconds=seconds))
+    with joined() as ranks:
+        if (is_restarted() or ranks.restarted) and _was_begun(typed["out"], words):
+            return _fit({**typed, "overwrite": True}, Checkpointing(words, resume=True, seconds=seconds))
+        return _fit(typed, Checkpointing(words, seconds=seconds))
 
 
 def _was_begun(out: Path, words: dict[str, Any]) -> bool:

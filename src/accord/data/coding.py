@@ -31,6 +31,11 @@ class Coder:
     def __len__(self) -> int:
         return 0 if self.values is None else len(self.values)
 
+    @property
+    def missing(self) -> tuple[int, int]:
+        """How many values were missing so far, and the row of the first one."""
+        return self._missing, self._first_missing
+
     def plain(self, column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, np.ndarray]:
         """Each row's own value, and where there is one."""
         if pa.types.is_dictionary(column.type):

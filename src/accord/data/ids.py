@@ -191,9 +191,9 @@ def _without_unused_categories(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     own = [pc.dictionary_encode(chunk.indices) for chunk in chunks]
     used = [_dictionary(chunk).take(codes.dictionary) for chunk, codes in zip(chunks, own, strict=True)]
-    shared = pc.dictionary_encode(pa.chunked_array(used))  # the same value may be in several dictionaries
-    codes = [of.indices.take(codes.indices) for of, codes in zip(shared.chunks, own, strict=True)]
-    values = shared.chunk(0).dictionary
+    values = pc.unique(pa.chunked_array(used)).drop_null()  # the same value may be in several dictionaries
+    places = [pc.index_in(some, value_set=values) for some in used]
+    codes = [of.take(codes.indices) for of, codes in zip(places, own, strict=True)]
     return pa.chunked_array([pa.DictionaryArray.from_arrays(each, values) for each in codes])
 
 

@@ -42,9 +42,13 @@ class Interactions:
         n_items: int,
         device: torch.device | str = "cpu",
         weights: np.ndarray | None = None,
+        mean: float | None = None,
     ) -> Interactions:
-        """Pairs must be distinct and sorted by user, then item; weights are divided by their mean."""
-        if weights is not None and len(weights) and not weights.any():
+        """Pairs must be distinct and sorted by user, then item; weights are divided by their mean, or by that of
+        more weights than these."""
+        if weights is not None and len(weights) and mean is None:
+            mean = weights.mean()
+        if mean == 0:
             raise DataError("Every training click has the weight 0, so there is nothing to learn.")
         counts = np.bincount(users, minlength=n_users) if len(users) else np.zeros(n_users, np.int64)
         starts = np.concatenate(([0], np.cumsum(counts)))
@@ -54,7 +58,7 @@ class Interactions:
             torch.from_numpy(starts).to(device),
             n_users,
             n_items,
-            None if weights is None else torch.tensor(weights / weights.mean(), dtype=torch.float32, device=device),
+            None if weights is None else torch.tensor(weights / (mean or 1.0), dtype=torch.float32, device=device),
         )
 
     def __len__(self) -> int:

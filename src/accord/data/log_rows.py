@@ -16,6 +16,7 @@ from accord.data.columns import Columns
 from accord.data.databases import Query
 from accord.data.ids import Ids, encode
 from accord.data.marks import as_marks, as_weights
+from accord.data.parquet_parts import Share
 from accord.data.reading import OpenLog, filtered, is_text, open_log
 from accord.data.times import read_times
 from accord.errors import DataError, SettingError
@@ -85,7 +86,7 @@ def with_query(source: Any, query: str | None) -> Any:
     return Query(source, query)
 
 
-def _readers(log: OpenLog) -> dict[str, tuple[str, Callable[[pa.ChunkedArray], tuple[np.ndarray, Any]]]]:
+def readers(log: OpenLog) -> dict[str, tuple[str, Callable[[pa.ChunkedArray], tuple[np.ndarray, Any]]]]:
     """The columns besides users and items, and how each is read: values, and their type."""
     columns, where = log.columns, log.where
     found: dict[str, Any] = {}
@@ -98,7 +99,7 @@ def _readers(log: OpenLog) -> dict[str, tuple[str, Callable[[pa.ChunkedArray], t
     return found
 
 
-def _no_clicks(where: str) -> DataError:
+def no_clicks(where: str) -> DataError:
     return DataError(f"No row of {where} has both a user and an item; name the columns that hold them.")
 
 
@@ -116,26 +117,40 @@ def _at_once(log: OpenLog, text: bool, drop: bool) -> LogRows:
     if not clicked.all():
         rows = np.flatnonzero(clicked)
         if not len(rows):
-            raise _no_clicks(where)
+            raise no_clicks(where)
         table = filtered(table, clicked)  # ids of such rows alone are no users and no items
         (users, user_ids), (items, item_ids) = codes("user", columns.user), codes("item", columns.item)
-    read = {what: of(table[name]) for what, (name, of) in _readers(log).items()}
+    read = {what: of(table[name]) for what, (name, of) in readers(log).items()}
     values = {what: own for what, (own, _) in read.items()}
     time_type = read["times"][1] if "times" in read else None
     origin = Origin(total, total - len(users), _fingerprint(users, items, user_ids, item_ids, rows))
     return LogRows(columns, rows, users, items, user_ids, item_ids, values, time_type, origin)
 
 
-def _streamed(log: OpenLog, text: bool, drop: bool) -> LogRows:
-    """Every row of a log that is a click, in files; ids alone are held in memory."""
+@dataclass(frozen=True)
+class Scanned:
+    """The rows of a log, or of a share of it, that are clicks, in files; their ids are numbered, in memory."""
+
+    of_users: Coder
+    of_items: Coder
+    users: np.ndarray
+    items: np.ndarray
+    rows: np.ndarray | None
+    """Their numbers in what was read; None where every row is a click."""
+    total: int
+    others: dict[str, Values]
+
+
+def scan(log: OpenLog, text: bool, share: Share | None = None) -> Scanned:
+    """Read a log, or a share of it, in a stream."""
     columns, where = log.columns, log.where
     of_users = Coder("user", where, columns.user, from_text=text)
     of_items = Coder("item", where, columns.item, from_text=text)
     files = [Growing(np.int32), Growing(np.int32)]
-    others = {what: _Values(*how) for what, how in _readers(log).items()}
+    others = {what: Values(*how) for what, how in readers(log).items()}
     kept: Growing | None = None
     total = 0
-    for table in _parts(log, of_users):
+    for table in parts_of_log(log, of_users, share):
         users, has_user = of_users.plain(table[columns.user])
         items, has_item = of_items.plain(table[columns.item])
         clicked = has_user & has_item
@@ -153,23 +168,29 @@ def _streamed(log: OpenLog, text: bool, drop: bool) -> LogRows:
         files[1].append(of_items.codes(items))
         for own in others.values():
             own.add(table)
-    user_ids, item_ids = of_users.ids(drop), of_items.ids(drop)
-    if not files[0].count:
-        raise _no_clicks(where)
     rows = None if kept is None else kept.array()
-    users, items = files[0].array(), files[1].array()
-    read = {what: own.array(log, rows) for what, own in others.items()}
+    return Scanned(of_users, of_items, files[0].array(), files[1].array(), rows, total, others)
+
+
+def _streamed(log: OpenLog, text: bool, drop: bool) -> LogRows:
+    """Every row of a log that is a click, in files; ids alone are held in memory."""
+    found = scan(log, text)
+    user_ids, item_ids = found.of_users.ids(drop), found.of_items.ids(drop)
+    users, items, rows, total = found.users, found.items, found.rows, found.total
+    if not len(users):
+        raise no_clicks(log.where)
+    read = {what: own.array(log, rows) for what, own in found.others.items()}
     values = {what: own for what, (own, _) in read.items()}
     time_type = read["times"][1] if "times" in read else None
     origin = Origin(total, total - len(users), _fingerprint(users, items, user_ids, item_ids, rows))
     trim()  # ids were looked up in large tables
-    return LogRows(columns, rows, users, items, user_ids, item_ids, values, time_type, origin)
+    return LogRows(log.columns, rows, users, items, user_ids, item_ids, values, time_type, origin)
 
 
-def _parts(log: OpenLog, coder: Coder) -> Iterator[pa.Table]:
-    """A log, part after part, each at least as long as there are ids so far."""
+def parts_of_log(log: OpenLog, coder: Coder, share: Share | None = None) -> Iterator[pa.Table]:
+    """A log, or a share of it, part after part, each at least as long as there are ids so far."""
     waiting: list[pa.Table] = []
-    for table in log.stream(AT_ONCE):
+    for table in log.stream(AT_ONCE, share):
         waiting.append(table)
         if sum(map(len, waiting)) >= max(AT_ONCE, len(coder)):
             yield pa.concat_tables(waiting)
@@ -178,7 +199,7 @@ def _parts(log: OpenLog, coder: Coder) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-class _Values:
+class Values:
     """Values of a column that is read part after part; where parts alone do not tell, it is read whole."""
 
     def __init__(self, name: str, read: Callable[[pa.ChunkedArray], tuple[np.ndarray, Any]]) -> None:
@@ -186,6 +207,11 @@ class _Values:
         self._file: Growing | None = None
         self._kind: Any = None
         self._whole = False
+
+    @property
+    def unlike(self) -> bool:
+        """Whether the parts that were read are of several types, or one of them could not be read by itself."""
+        return self._whole
 
     def add(self, table: pa.Table) -> None:
         if self._whole or not len(table):
@@ -215,13 +241,20 @@ def _fingerprint(
     users: np.ndarray, items: np.ndarray, user_ids: Ids, item_ids: Ids, rows: np.ndarray | None
 ) -> str:
     """A hash of the pairs of a log, row by row, the same in whatever format they came."""
+    made = hash_of_ids(user_ids, item_ids)
+    for codes in (users, items, *(() if rows is None else (rows,))):
+        for (some,) in blocks(codes):
+            made.update(np.ascontiguousarray(some).data)
+    return made.hexdigest()
+
+
+def hash_of_ids(user_ids: Ids, item_ids: Ids) -> Any:
+    """What a fingerprint begins with; the row numbers of users follow, those of items, and the rows if some were
+    dropped."""
     made = hashlib.blake2b(digest_size=16)
     for ids in (user_ids, item_ids):
         text = pc.cast(ids.values, pa.large_string())
         made.update(f"{len(text)} ".encode())
         for buffer in text.buffers()[1:]:
             made.update(b"" if buffer is None else buffer)
-    for codes in (users, items, *(() if rows is None else (rows,))):
-        for (some,) in blocks(codes):
-            made.update(np.ascontiguousarray(some).data)
-    return made.hexdigest()
+    return made

@@ -25,7 +25,7 @@ def pair_keys(users: np.ndarray, items: np.ndarray, n_items: int) -> np.ndarray:
 def merged(keys: np.ndarray, values: Mapping[str, np.ndarray], n_items: int, where: str) -> dict[str, Any]:
     """What is known of each distinct pair, sorted. Both ``keys``, the pairs, and ``values`` are of rows."""
     keys, order = _sorted(keys)
-    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
     counts = np.diff(first, append=len(keys))
     keys = keys[first]
     found: dict[str, Any] = {

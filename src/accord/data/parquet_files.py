@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -96,16 +96,31 @@ def head_of(path: Path, *, inside: bool = False) -> tuple[pa.Schema, int]:
     return schema, rows
 
 
-def stream_parquet_file(path: Path, names: list[str], rows: int, *, inside: bool = False) -> Iterator[pa.Table]:
-    """Some columns of a Parquet file, at most so many rows at a time, each value looked at.
+def rows_of_groups(path: Path) -> list[int]:
+    """How many rows each group of rows of a file has, as its footer says."""
+    try:
+        with open_plain(path) as raw, _opened(raw, f"'{path}'") as file:
+            return [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise _damaged(f"'{path}'", error) from error
+
+
+def stream_parquet_file(
+    path: Path, names: list[str], rows: int, *, inside: bool = False, groups: Sequence[int] | None = None
+) -> Iterator[pa.Table]:
+    """Some columns of a Parquet file, or of some of its groups of rows, at most so many rows at a time, each value
+    looked at.
 
     A group of rows that cannot fit into memory is refused before anything of it is read.
     """
     where = f"'{path}'"
     try:
         with open_plain(path, inside=inside) as raw, _opened(raw, where) as file:
-            missing = file.metadata.num_rows
-            for group in range(file.num_row_groups):
+            groups = range(file.num_row_groups) if groups is None else groups
+            missing = sum(file.metadata.row_group(group).num_rows for group in groups)
+            for group in groups:
                 slow = _refuse_bombs(raw, where, names, group)
                 size = min(rows, slow) if slow else rows
                 for batch in file.iter_batches(size, [group], names, use_threads=False):

@@ -9,9 +9,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from accord.data.parquet_files import head_of, read_parquet_file, stream_parquet_file
+from accord.data.parquet_files import head_of, read_parquet_file, rows_of_groups, stream_parquet_file
 from accord.errors import DataError, first_line
 from accord.memory import refuse_too_large
+
+
+@dataclass
+class Share:
+    """Some groups of rows of a log, one after the other."""
+
+    first: int
+    """The number of their first row in the whole log."""
+    groups: dict[Path, list[int]]
+    """The numbers of groups in each file."""
 
 
 @dataclass(frozen=True)
@@ -57,15 +67,27 @@ class ParquetParts:
         except pa.ArrowException as error:
             raise self._unlike(error) from error
 
-    def stream(self, names: list[str], rows: int) -> Iterator[pa.Table]:
-        """Some columns of all rows, at most so many at a time."""
+    def stream(self, names: list[str], rows: int, share: Share | None = None) -> Iterator[pa.Table]:
+        """Some columns of all rows, or of a share of them, at most so many at a time."""
         schema = pa.schema([self.schema.field(name) for name in names])
-        for path in self.files:
-            for table in stream_parquet_file(path, names, rows):
+        every: dict[Path, list[int] | None] = dict.fromkeys(self.files)
+        for path, groups in (every if share is None else share.groups).items():
+            for table in stream_parquet_file(path, names, rows, groups=groups):
                 try:
                     yield table.cast(schema)
                 except (pa.ArrowException, ValueError) as error:
                     raise self._unlike(error) from error
+
+    def shares(self, count: int) -> list[Share]:
+        """The groups of rows, dealt out in their order; as evenly as whole groups can be."""
+        made, first = [Share(0, {}) for _ in range(count)], 0
+        for path in self.files:
+            for group, rows in enumerate(rows_of_groups(path)):
+                own = made[min(count - 1, (first + rows // 2) * count // max(1, self.rows))]
+                own.first = own.first if own.groups else first
+                own.groups.setdefault(path, []).append(group)
+                first += rows
+        return made
 
     def _unlike(self, error: Exception) -> DataError:
         return DataError(f"The files of '{self.path}' do not fit together: {first_line(error)}.")

@@ -29,7 +29,7 @@ from accord.data.dialects import (
     suffixes,
 )
 from accord.data.parquet_files import read_parquet_bytes
-from accord.data.parquet_parts import ParquetParts
+from accord.data.parquet_parts import ParquetParts, Share
 from accord.errors import DataError, Stopped, first_line
 from accord.plain import open_plain
 
@@ -69,10 +69,10 @@ class OpenLog:
         """One of them, whole."""
         return _read(self.table, [name])[name]
 
-    def stream(self, rows: int) -> Iterator[pa.Table]:
-        """All rows, at most so many at a time."""
+    def stream(self, rows: int, share: Share | None = None) -> Iterator[pa.Table]:
+        """All rows, or a share of those in Parquet files, at most so many at a time."""
         if isinstance(self.table, ParquetParts):
-            yield from self.table.stream(self.columns.names, rows)
+            yield from self.table.stream(self.columns.names, rows, share)
             return
         table = self.read()
         for start in range(0, len(table), rows):

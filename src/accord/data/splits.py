@@ -6,21 +6,37 @@ import numpy as np
 
 from accord.data.clicks import Clicks
 from accord.errors import DataError
-from accord.stored import like, release, slices_of_users
+from accord.stored import like, release, slices, slices_of_users
 
 
-def holdout_mask(clicks: Clicks, share: float, *, seed: int, by_time: bool) -> np.ndarray:
-    """True for the clicks to hold out. A user's only click always stays in training."""
+def holdout_mask(
+    clicks: Clicks, share: float, *, seed: int, by_time: bool, places: tuple[np.ndarray, int] | None = None
+) -> np.ndarray:
+    """True for the clicks to hold out. A user's only click always stays in training.
+
+    Where these are the clicks of some users alone, ``places`` says where each is among all clicks, and how many
+    there are: so it is held out if it would be held out among all.
+    """
     if by_time and clicks.times is None:
         raise DataError("A split by time needs a time column; name it with time=COLUMN, or split at random.")
     rng = np.random.default_rng([seed, 0x5B117])
     mask = like(clicks.users, bool)
     for rows in slices_of_users(clicks.users):  # in memory all at once; of a log in files, some users at a time
-        users, drawn = clicks.users[rows], rng.random(rows.stop - rows.start)
+        count = rows.stop - rows.start
+        users, drawn = clicks.users[rows], rng.random(count) if places is None else _drawn_at(*places, rng)
         keys = (drawn, users) if not by_time or clicks.times is None else (drawn, clicks.times[rows], users)
         mask[rows] = _last_share(users, np.lexsort(keys), share)
         release(clicks.users, clicks.times, mask)
     return mask
+
+
+def _drawn_at(places: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Of so many random numbers, those at some increasing places."""
+    found = np.empty(len(places))
+    for rows in slices(count):
+        first, last = np.searchsorted(places, [rows.start, rows.stop])
+        found[first:last] = rng.random(rows.stop - rows.start)[places[first:last] - rows.start]
+    return found
 
 
 def _last_share(users: np.ndarray, order: np.ndarray, share: float) -> np.ndarray:

@@ -222,7 +222,8 @@ class _Training:
 
     def _prepare(self, k: int) -> Prepared:
         party, one = self.party, self.party.estimators[k]
-        prepared = here().agreed(lambda: one._prepare(party.sources[k], party.device, party.cache))
+        with here().sending("reading"):
+            prepared = here().agreed(lambda: one._prepare(party.sources[k], party.device, party.cache))
         prepared.run.callback = self.party.callbacks[k]
         return prepared
 

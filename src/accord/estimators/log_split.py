@@ -20,6 +20,7 @@ from accord.data.reading import Columns
 from accord.data.splits import holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
+from accord.ranks.group import ALONE, Ranks
 from accord.stored import Growing, blocks, is_stored, like, release, slices, slices_of_users, tally
 
 PAIR_BLOCK = 1 << 14
@@ -39,6 +40,10 @@ class SplitLog:
     """The use of each click."""
     notes: dict[str, Any]
     """Counts, and how validation clicks were chosen."""
+    ranks: Ranks = ALONE
+    """Those that have the clicks of the other users."""
+    digest: str | None = None
+    """Where there are such ranks, what identifies all clicks and their use."""
 
     @property
     def user_ids(self) -> Ids:
@@ -57,10 +62,18 @@ class SplitLog:
         return int(there.sum())
 
 
-def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any, before: np.ndarray | None = None) -> SplitLog:
+def split_log(
+    clicks: Clicks,
+    valid: Any,
+    seen: Any,
+    settings: Any,
+    before: np.ndarray | None = None,
+    places: tuple[np.ndarray, int] | None = None,
+) -> SplitLog:
     """Hold out a part of a log, or take the pairs of ``valid``, for choosing the epoch.
 
-    ``before`` is the use of each click by an earlier model that is continued, −1 for new clicks.
+    ``before`` is the use of each click by an earlier model that is continued, −1 for new clicks. ``places`` says
+    where clicks of some users are among all clicks, and how many these are.
     """
     if len(clicks.user_ids) < 2 or len(clicks.item_ids) < 2:
         raise DataError(
@@ -73,7 +86,7 @@ def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any, before: np.n
     notes |= {"dropped": dropped} if dropped else {}
     if valid is None:
         by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
-        held = _held_out(clicks, settings, by_time, before)
+        held = _held_out(clicks, settings, by_time, before, places)
         for rows in slices(len(part)):
             part[rows][held[rows]] = VALID
             release(part, held)
@@ -95,11 +108,11 @@ def split_log(clicks: Clicks, valid: Any, seen: Any, settings: Any, before: np.n
     return SplitLog(clicks, part, notes)
 
 
-def _held_out(clicks: Clicks, settings: Any, by_time: bool, before: np.ndarray | None) -> np.ndarray:
+def _held_out(clicks: Clicks, settings: Any, by_time: bool, before: np.ndarray | None, places: Any) -> np.ndarray:
     """True for the clicks to hold out. What an earlier model was trained on would tell nothing: what it held out
     stays held out, and a share of the new clicks joins it."""
     if before is None:
-        return holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time)
+        return holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time, places=places)
     new = before < 0
     held = (before == VALID) | (before == VALID_FILE)
     if new.any():

@@ -43,6 +43,7 @@ from accord.estimators.serving.served import Served
 from accord.estimators.settings import check_prior, refuse_solved, usual_method
 from accord.models import check_model, is_solved
 from accord.models.recommenders import PairModel
+from accord.ranks.group import ALONE, Ranks
 from accord.stored import chosen, where_true
 from accord.training import Callback, CheckpointPath
 
@@ -69,6 +70,8 @@ class Recommender(Served, Estimator):
     """The use of each click: 0 trained on, 1 held out, 2 from a validation file, 3 only seen."""
     quality_: np.ndarray
     _decided: Decided | None
+    _sharing: Ranks = ALONE
+    """While it is trained, the ranks that have the clicks of other users."""
     threshold_: float
     """Clicks of a lower quality are issues."""
 

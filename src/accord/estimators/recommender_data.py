@@ -18,10 +18,14 @@ from accord.decisions.tables import Names
 from accord.errors import DataError
 from accord.estimators.base import Cache
 from accord.estimators.deciding import Decided, decided
+from accord.estimators.divided_task import DividedTask
 from accord.estimators.log_split import SEEN, TRAIN, VALID, VALID_FILE, SplitLog, by_popularity, split_log
+from accord.estimators.own_log import most_in_memory, own_split
 from accord.estimators.serving.warm_start import earlier_of, parts_before
 from accord.estimators.settings import GIGABYTE
-from accord.evaluation import RankingTask
+from accord.evaluation import RankingTask, drawn_users
+from accord.ranks.group import here
+from accord.ranks.tables import own_count
 from accord.stored import chosen, is_stored, release, tally, where_true
 
 if TYPE_CHECKING:
@@ -33,11 +37,18 @@ def split_of(rec: Recommender, source: Mapping[str, Any], cache: Cache) -> Split
     rec._decided = None
     if source.get("divided") is not None:  # of a member of a council, or a prior
         return source["divided"]
+    if (ranks := here()).many:
+        return own_split(rec, source, lambda: _whole_split(rec, source, cache, most_in_memory(rec)), ranks)
+    return _whole_split(rec, source, cache, rec.settings.memory * GIGABYTE)
+
+
+def _whole_split(rec: Recommender, source: Mapping[str, Any], cache: Cache, memory: float) -> SplitLog:
+    """All of the log; what would take more memory is kept in files."""
     log, known = source["log"], source.get("known")
     columns: dict[str, Any] = {n: source.get(n) for n in ("user", "item", "time", "query", "weight")}
     columns |= {"on_missing": source.get("on_missing") or "drop"}
     trusted = source.get("trusted")
-    columns |= {"memory": rec.settings.memory * GIGABYTE}
+    columns |= {"memory": memory}
     clicks = cache.get(
         ("log", *columns.items()),
         [log, known, trusted],
@@ -79,33 +90,54 @@ def names_of(clicks: Clicks) -> Names:
 
 
 def interactions_of(rec: Recommender, part: int | np.ndarray, device: torch.device | str = "cpu") -> Interactions:
-    """Its clicks of one use, or those of these rows; those to train on with their weights."""
-    clicks, sizes = rec.clicks_, (len(rec.user_ids_), len(rec.item_ids_))
+    """Its clicks of one use, or those of these rows; those to train on with their weights.
+
+    Of several ranks each has its own users, whose numbers are counted anew, and knows what everybody clicked.
+    """
+    clicks, sizes, ranks = rec.clicks_, (len(rec.user_ids_), len(rec.item_ids_)), rec._sharing
     weights = clicks.weights if isinstance(part, int) and part == TRAIN else None
     if is_stored(clicks.users) and torch.device(device).type == "cpu":
         rows = where_true(rec.part_, lambda some: some == part) if isinstance(part, int) else part
         return StoredInteractions.of(clicks.users, clicks.items, *sizes, None if rows.all() else rows, weights)
     rows = rec.part_ == part if isinstance(part, int) else part
     weights = None if weights is None else weights[rows]
-    return Interactions.from_pairs(clicks.users[rows], clicks.items[rows], *sizes, device, weights)
+    if not ranks.many:
+        return Interactions.from_pairs(clicks.users[rows], clicks.items[rows], *sizes, device, weights)
+    mean = None if weights is None else ranks.mean(weights)
+    users, sizes = clicks.users[rows] // ranks.size, (own_count(sizes[0], ranks), sizes[1])
+    made = Interactions.from_pairs(users, clicks.items[rows], *sizes, device, weights, mean)
+    ranks.add_up([made.popularity])
+    return made
 
 
-def validation_task(rec: Recommender, training: Interactions) -> RankingTask | None:
+def validation_task(rec: Recommender, training: Interactions) -> Any:
     """The clicks that are held out, to be ranked high."""
     held = where_true(rec.part_, lambda some: (some != TRAIN) & (some != SEEN))
-    uses = tally(rec.part_, SEEN + 1)
-    if not uses[VALID] + uses[VALID_FILE]:
+    ranks, uses = rec._sharing, tally(rec.part_, SEEN + 1)
+    if not any(ranks.numbers(int(uses[VALID] + uses[VALID_FILE]))):
         return None
-    seen = [] if not uses[SEEN] else [interactions_of(rec, SEEN, training.device)]
-    clicks, settings = rec.clicks_, rec.settings
+    seen = [SEEN] if any(ranks.numbers(int(uses[SEEN]))) else []
+    clicks = rec.clicks_
     users, items = chosen(clicks.users, held), chosen(clicks.items, held)
     release(clicks.users, clicks.items, rec.part_, held)
-    masked = [training, *seen]
-    task = RankingTask.from_pairs(users, items, masked, max_users=settings.valid_users, seed=settings.seed)
-    task = as_served(rec, task, training)
-    if not len(task.users):
+    masked = [training, *(interactions_of(rec, one, training.device) for one in seen)]
+    task = _task(rec, users, items, masked, rec.settings.seed)
+    if not any(ranks.numbers(len(task.users))):
         raise DataError("No user of the validation clicks has a training click, so that they decide nothing.")
-    return task
+    return DividedTask(task, ranks) if ranks.many else task
+
+
+def _task(
+    rec: Recommender, users: np.ndarray, items: np.ndarray, masked: list[Interactions], seed: int
+) -> RankingTask:
+    """Pairs to rank high, of this rank's users; of all ranks' users as many are drawn as the settings say."""
+    most, ranks = rec.settings.valid_users, rec._sharing
+    if ranks.many:
+        everyone = ranks.joined_rows(torch.from_numpy(np.unique(users))).sort()[0].numpy()
+        kept = np.isin(users, drawn_users(everyone, most, seed))
+        users, items = users[kept] // ranks.size, items[kept]
+    task = RankingTask.from_pairs(users, items, masked, max_users=None if ranks.many else most, seed=seed)
+    return as_served(rec, task, masked[0])
 
 
 def as_served(rec: Recommender, task: RankingTask, training: Interactions) -> RankingTask:
@@ -115,14 +147,15 @@ def as_served(rec: Recommender, task: RankingTask, training: Interactions) -> Ra
     return task.with_settled(training.degrees[task.users] == 0, by_popularity(training))
 
 
-def eval_task(rec: Recommender, eval_set: Any, training: Interactions) -> RankingTask | None:
+def eval_task(rec: Recommender, eval_set: Any, training: Interactions) -> Any:
     """Pairs to rank high, among all that the log does not hold."""
     if eval_set is None:
         return None
     pairs = match_pairs(eval_set, rec.user_ids_, rec.item_ids_, rec.columns_)
     seen = [training, interactions_of(rec, rec.part_ != TRAIN, training.device)]
-    users, items = pairs.users[pairs.known], pairs.items[pairs.known]
+    users, items, ranks = pairs.users[pairs.known], pairs.items[pairs.known], rec._sharing
     if not len(users):
         raise DataError("No pair of the eval_set has a known user and item; are these the same ids as in the log?")
-    task = RankingTask.from_pairs(users, items, seen, max_users=rec.settings.valid_users)
-    return as_served(rec, task, training)
+    own = users % ranks.size == ranks.rank
+    task = _task(rec, users[own], items[own], seen, 0)
+    return DividedTask(task, ranks) if ranks.many else task

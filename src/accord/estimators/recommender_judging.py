@@ -50,7 +50,7 @@ def finish(rec: Recommender, trained: Trained, judges: bool) -> None:
         _hear(rec, trained.council)
     elif judges:
         judge_clicks(rec, quality)
-    if judges and trained.run is not None:
+    if judges and trained.run is not None and not ranks.many:
         _measure_lowest(rec, trained.run)
     if judges and rec._decided is not None:
         _apply_decisions(rec, rec._decided)

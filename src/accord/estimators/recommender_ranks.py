@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -16,22 +15,16 @@ from accord.batches.shards import ShardedFeed
 from accord.data.interactions import Interactions
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Trained
-from accord.estimators.log_split import over_pairs
-from accord.estimators.recommender_data import as_served
-from accord.evaluation import RankingTask
-from accord.evaluation.ranking import METRICS, stacked_metrics
+from accord.estimators.log_split import by_popularity, over_pairs
+from accord.estimators.own_log import together
 from accord.methods import METHODS, methods_of
 from accord.models import MODELS, trait
 from accord.models.recommenders.solved import SolvedModel
-from accord.models.stack import as_stack
 from accord.ranks.group import ALONE, Ranks
 from accord.ranks.tables import whole_network
 
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
-
-DEPTH = 20
-"""Metrics are measured at so many items."""
 
 
 def refuse_undivided(rec: Recommender, ranks: Ranks) -> None:
@@ -59,19 +52,15 @@ def refuse_undivided(rec: Recommender, ranks: Ranks) -> None:
         )
 
 
-def part_of(training: Interactions, ranks: Ranks) -> Interactions:
-    """The training clicks of this rank's users."""
-    return training.of_users(ranks.rank, ranks.size) if ranks.many else training
-
-
 def feed_for(training: Interactions, ranks: Ranks) -> Any:
     """What makes the batches of a training set: in shards where several ranks, or one for several, make them."""
-    if ranks.shards == 1:
+    if ranks.shards == 1 and not ranks.many:
         return ClickFeed
-    drawn = torch.where(training.full_users, 0, training.degrees)
-    sizes = [int(drawn[shard :: ranks.shards].sum()) for shard in range(ranks.shards)]
     if not ranks.many:
+        drawn = torch.where(training.full_users, 0, training.degrees)
+        sizes = [int(drawn[shard :: ranks.shards].sum()) for shard in range(ranks.shards)]
         return partial(ShardedFeed, sizes=sizes, own=None)
+    sizes = ranks.numbers(training.drawn_in_an_epoch)
     return partial(ShardedFeed, sizes=sizes, own=ranks.rank, from_all=partial(_from_all, ranks))
 
 
@@ -79,65 +68,33 @@ def _from_all(ranks: Ranks, numbers: Tensor) -> Tensor:
     return ranks.joined_rows(numbers.T).T
 
 
-def task_of(rec: Recommender, whole: RankingTask | None, part: Interactions, ranks: Ranks) -> Any:
-    """A ranking task, of which each rank measures its own users."""
-    if whole is None or not ranks.many:
-        return whole
-    return DividedTask(whole, as_served(rec, whole.of_users(ranks.rank, ranks.size), part), ranks)
-
-
-@dataclass(frozen=True, eq=False)
-class DividedTask:
-    """A ranking task whose users are divided; what each rank finds is added up."""
-
-    whole: RankingTask
-    own: RankingTask
-    ranks: Ranks
-
-    def same_as(self, other: DividedTask) -> bool:
-        return self is other
-
-    def measure(self, target: Any, which: Sequence[int], tasks: Sequence[DividedTask]) -> dict[str, Tensor]:
-        """Metrics at 20 of the only member of a stack, each (1,). It scores with whole tables of items."""
-        (network,) = as_stack(target).networks
-        names = [f"{name}@{DEPTH}" for name in METRICS]
-        with self.ranks.sending("validation"):
-            near: Any = whole_network(network, users=False)
-            each = stacked_metrics(lambda users: near.scores(users)[None], self.own, [DEPTH], 1)
-            settled = self.own.settled
-            sums = [each[name].double().sum() for name in names]
-            if settled is not None:
-                more = settled.sums([DEPTH])
-                sums = [own + more[name].double() for own, name in zip(sums, names, strict=True)]
-            users = len(self.own.users) + (0 if settled is None else len(settled))
-            total = self.ranks.summed(torch.stack([*sums, sums[0].new_tensor(float(users))]))
-        return {name: (total[k] / total[-1])[None] for k, name in enumerate(names)}
-
-
 def gather(rec: Recommender, trained: Trained, judges: bool, ranks: Ranks) -> tuple[Trained, np.ndarray | None]:
     """What was trained, with whole networks on the first rank, and the quality of every click."""
-    notes = _notes(trained, ranks)
+    notes, run = _notes(trained, ranks), cast(Any, trained.run)
     with ranks.sending("the end"):
-        quality = _quality(rec, trained, ranks) if judges else None
+        quality = together(rec, _quality(rec, trained) if judges else None, ranks)
+        if judges and run.valid is not None:
+            lowest = run.valid.means(by_popularity(run.data))
+            rec.notes_["lowest"] = {"item popularity": float(lowest[rec.metric])}
         kept = {role: whole_network(one, users=True, everywhere=False) for role, one in trained.kept.items()}
     for one in kept.values() if ranks.leads else ():
         if isinstance(one, SolvedModel):
             one.ranks = ALONE
             one.bind(rec._training().starts, rec._training().items)
-    run: Any = trained.run
-    whole = {name: getattr(one, "whole", one) for name in ("valid", "eval_set") if (one := getattr(run, name))}
     rec.notes_["ranks"] = notes
-    return replace(trained, kept=kept, run=replace(run, **whole)), quality
+    return replace(trained, kept=kept), quality
 
 
 def _notes(trained: Trained, ranks: Ranks) -> dict[str, float]:
-    """How many ranks there were, and what the busiest of them sent in a step."""
+    """How many ranks there were, and what the busiest of them sent while reading, in a step and to validate."""
     run: Any = trained.run
     steps = max(1, len(trained.history) * run.feed([run.data], run.options.batch_size, False, False).count)
     (sent, waited), (checked, _) = ranks.figures("training"), ranks.figures("validation")
+    read, _ = ranks.figures("reading")
     return {
         "count": ranks.size,
         "steps": steps,
+        "bytes_read": round(read, 1),
         "bytes_per_step": round(sent / steps, 1),
         "seconds_waited_per_step": round(waited / steps, 6),
         "bytes_per_validation": round(checked / max(1, len(trained.history)), 1),
@@ -145,9 +102,9 @@ def _notes(trained: Trained, ranks: Ranks) -> dict[str, float]:
 
 
 @torch.no_grad()
-def _quality(rec: Recommender, trained: Trained, ranks: Ranks) -> np.ndarray | None:
-    """The quality of every click, on the first rank; each rank judges those of its own users."""
-    method, clicks = rec._method(), rec.clicks_
+def _quality(rec: Recommender, trained: Trained) -> np.ndarray:
+    """The quality of the clicks of this rank's users."""
+    method, clicks, ranks = rec._method(), rec.clicks_, rec._sharing
     near = {role: whole_network(one, users=False) for role, one in trained.kept.items()}
     run: Any = trained.run
     device = run.data.device
@@ -155,12 +112,4 @@ def _quality(rec: Recommender, trained: Trained, ranks: Ranks) -> np.ndarray | N
     def quality(users: Tensor, items: Tensor) -> Tensor:
         return method.label_quality(near, positives(users.to(device), items.to(device))).flatten().cpu()
 
-    own = clicks.users % ranks.size == ranks.rank
-    found = over_pairs(quality, clicks.users[own] // ranks.size, clicks.items[own])
-    parts = ranks.at_first(torch.from_numpy(found))
-    if not ranks.leads:
-        return None
-    whole = np.empty(len(clicks), np.float32)
-    for rank, part in enumerate(parts):
-        whole[clicks.users % ranks.size == rank] = part.numpy()
-    return whole
+    return over_pairs(quality, clicks.users // ranks.size, clicks.items)

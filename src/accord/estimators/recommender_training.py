@@ -21,7 +21,7 @@ from accord.estimators.log_split import TRAIN, SplitLog
 from accord.estimators.originals import Source
 from accord.estimators.recommender_data import eval_task, interactions_of, split_of, validation_task
 from accord.estimators.recommender_networks import NO_WEIGHTS, build
-from accord.estimators.recommender_ranks import feed_for, part_of, refuse_undivided, task_of
+from accord.estimators.recommender_ranks import feed_for, refuse_undivided
 from accord.estimators.recommender_stacks import shared_by_stack
 from accord.estimators.scorers import gives_scores
 from accord.estimators.serving.warm_start import WarmStart
@@ -59,9 +59,9 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     eval_set = cache.get(key, [split.clicks, watched], lambda: eval_task(rec, watched, made))
     if isinstance(made, StoredInteractions) and ranks.shards > 1:
         raise SettingError("Several ranks train a log that fits into memory; give each more memory, or start one.")
-    capture = stack_kind(class_of(settings.model, rec.task)) is not None and ranks.shards == 1
-    options, own = settings.training_options(len(rec.user_ids_), capture), part_of(made, ranks)
-    valid, eval_set = (task_of(rec, one, own, ranks) for one in (valid, eval_set))
+    alone = ranks.shards == 1 and not ranks.many
+    capture = alone and stack_kind(class_of(settings.model, rec.task)) is not None
+    options = settings.training_options(len(rec.user_ids_), capture)
     if isinstance(made, StoredInteractions):
         options = replace(options, in_files=True)
         trim()
@@ -70,11 +70,11 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
         raise SettingError("Several ranks cannot go on from an earlier run; fit anew, or in one process.")
 
     def built(role: str, architecture: Any = None) -> nn.Module:
-        network = build(rec, role, architecture, own, ranks)
+        network = build(rec, role, architecture, made, ranks)
         return network if warm is None else warm.begin(network, role)
 
     return Prepared(
-        Run(options, own, feed_for(made, ranks), valid, eval_set, ranks=ranks),
+        Run(options, made, feed_for(made, ranks), valid, eval_set, ranks=ranks),
         built,
         settings.model if rec._factory is None else CUSTOM,
         [*_identity(rec, split, source), *([] if warm is None else warm.identity())],
@@ -87,7 +87,8 @@ def _require_memory(rec: Recommender, device: torch.device) -> int:
     """The bytes that the training takes, roughly; refused where there are not as many."""
     settings = rec.settings
     users, items = len(rec.user_ids_), len(rec.item_ids_)
-    parts = 1 if is_solved(settings.model) else here().size
+    divided = not is_solved(settings.model) or trait(settings.model, "divided_tables", False)
+    parts = here().size if divided else 1
     need = settings.memory_need(-(-users // parts), -(-items // parts), len(rec.clicks_))
     usual = "use fewer dims, a smaller batch size, or a machine with more"
     what = f"Model '{settings.model}' of {len(rec.item_ids_):,} items"
@@ -99,12 +100,19 @@ def _require_memory(rec: Recommender, device: torch.device) -> int:
 def _identity(rec: Recommender, split: SplitLog, source: Mapping[str, Any]) -> list[tuple[Any, Any]]:
     """Words and arrays that identify the training, for its checkpoint."""
     return [
-        *((split.clicks, split.clicks.identity), (split.part, split.part)),
-        *([] if split.clicks.weights is None else [(split.clicks, split.clicks.weights)]),
+        *_identity_of_log(split),
         *((split.user_ids, len(split.user_ids)), *place_of(source)),
         *([] if here().shards == 1 else [(here(), f"{here().shards} shards")]),
         *weights_of([rec._factory, *rec._objects.values()], rec.settings.pretrained),
     ]
+
+
+def _identity_of_log(split: SplitLog) -> list[tuple[Any, Any]]:
+    """What identifies the clicks, all of them, and their use."""
+    if split.digest is not None:
+        return [(split, split.digest)]
+    weights = [] if split.clicks.weights is None else [(split.clicks, split.clicks.weights)]
+    return [(split.clicks, split.clicks.identity), (split.part, split.part), *weights]
 
 
 def _take(rec: Recommender, split: SplitLog, source: Mapping[str, Any]) -> None:
@@ -115,6 +123,7 @@ def _take(rec: Recommender, split: SplitLog, source: Mapping[str, Any]) -> None:
         warnings.warn(f"{words}; they stay in the cleaned log.", DataWarning, stacklevel=2)
     rec.source_ = Source.of(source)
     rec.columns_, rec.user_ids_, rec.item_ids_ = split.clicks.columns, split.user_ids, split.item_ids
+    rec._sharing = split.ranks
     rec.clicks_, rec.part_, rec.notes_ = split.clicks, split.part, dict(split.notes)
     rec.__dict__.pop("_cache", None)
 

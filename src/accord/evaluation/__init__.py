@@ -1,7 +1,14 @@
 """Metrics: full ranking in blocks, noise detection, and differences with their intervals."""
 
 from accord.evaluation.detection import detection_by_kind, detection_metrics, flag_metrics
-from accord.evaluation.ranking import METRICS, RankingTask, mean_metrics, ranking_metrics, stacked_means
+from accord.evaluation.ranking import (
+    METRICS,
+    RankingTask,
+    drawn_users,
+    mean_metrics,
+    ranking_metrics,
+    stacked_means,
+)
 from accord.evaluation.significance import Difference, difference
 
 __all__ = [
@@ -11,6 +18,7 @@ __all__ = [
     "detection_by_kind",
     "detection_metrics",
     "difference",
+    "drawn_users",
     "flag_metrics",
     "mean_metrics",
     "ranking_metrics",

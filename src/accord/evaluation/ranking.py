@@ -59,14 +59,11 @@ class RankingTask:
         ranked = np.unique(users if missed is None else np.concatenate([users, np.flatnonzero(missed)]))
         ranked = ranked.astype(np.int64, copy=False)
         if max_users is not None and len(ranked) > max_users:
-            ranked = np.sort(np.random.default_rng([seed, 0xEA1]).choice(ranked, max_users, replace=False))
+            ranked = drawn_users(ranked, max_users, seed)
             wanted = np.zeros(train.n_users, bool)
             wanted[ranked] = True
-            kept = wanted[users]
-            users, items = (
-                users[kept],
-                items[kept],
-            )  # before numbers of pairs are made, of which a large log has many
+            kept = wanted[users]  # before numbers of pairs are made, of which a large log has many
+            users, items = users[kept], items[kept]
         keys = np.unique(np.multiply(users, train.n_items, dtype=np.int64) + items)
         users, items = keys // train.n_items, keys % train.n_items
         relevant = Interactions.from_pairs(users, items, train.n_users, train.n_items, train.device)
@@ -76,14 +73,6 @@ class RankingTask:
     def same_as(self, other: RankingTask) -> bool:
         """Whether both are the same task."""
         return self is other
-
-    def of_users(self, first: int, step: int) -> RankingTask:
-        """The task of every so manieth user from one on, whose numbers are counted anew; those that were settled
-        are users like others."""
-        everyone = self.users if self.settled is None else torch.cat([self.users, self.settled.users]).sort()[0]
-        own = everyone[everyone % step == first] // step
-        seen = tuple(one.of_users(first, step) for one in self.seen)
-        return RankingTask(own, self.relevant.of_users(first, step), seen)
 
     def measure(self, target: Any, which: Sequence[int], tasks: Sequence[RankingTask]) -> dict[str, Tensor]:
         """Metrics at 20 of these members of a stack, each on a task of its own; those that share one, together."""
@@ -102,6 +91,13 @@ class RankingTask:
             return self
         settled = Settled(replace(self, users=self.users[which]), scorer)
         return replace(self, users=self.users[~which], settled=settled)
+
+
+def drawn_users(users: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """So many of some users at most, drawn at random, in their order."""
+    if len(users) <= most:
+        return users
+    return np.sort(np.random.default_rng([seed, 0xEA1]).choice(users, most, replace=False))
 
 
 class Settled:

@@ -26,6 +26,8 @@ class Ranks:
         self.rank, self.size = rank, size
         self.shards = size if shards is None else shards
         """Parts of the users, each with a random stream of its own: as many as ranks, or more in one process."""
+        self.restarted = False
+        """Whether some of them were started again, or met before: on another host nothing else tells."""
         self.purpose = "training"
         self.bytes_sent: dict[str, int] = {}
         """What went to other ranks, by purpose."""
@@ -81,6 +83,33 @@ class Ranks:
         receive = counts if self.leads else [0] * self.size
         found = self.exchange(values, send, receive)
         return list(found.split(counts)) if self.leads else []
+
+    def dealt(self, columns: Sequence[Tensor], to: Tensor) -> list[Tensor]:
+        """Rows, each of which goes to the rank that ``to`` names for it: those that come here, rank after rank, in
+        the order in which they were there."""
+        send = torch.bincount(to, minlength=self.size)
+        receive = self.exchange(send, [1] * self.size, [1] * self.size).tolist()
+        order = torch.argsort(to, stable=True)
+        return [self.exchange(one[order], send.tolist(), receive) for one in columns]
+
+    def numbers(self, own: int) -> list[int]:
+        """A whole number from every rank."""
+        return self.each(torch.tensor([own])).flatten().tolist()
+
+    def mean(self, values: Any) -> float:
+        """The mean of the numbers of all ranks, in an array of each."""
+        total = self.summed(torch.tensor([float(values.sum()), float(len(values))], dtype=torch.float64))
+        return float(total[0] / total[1])
+
+    def refuse_unlike(self, words: str) -> None:
+        """Ranks that read another log, or were given other settings, cannot train one model."""
+        each = self.texts(words) if self.many else [words]
+        other = [rank for rank, one in enumerate(each) if one != each[0]]
+        if other:
+            raise DataError(
+                f"Rank {other[0]} of {self.size} read another log than rank 0, or has other settings or another "
+                "version of torch; give all the same file and the same command."
+            )
 
     def agreed(self, work: Callable[[], T]) -> T:
         """Do something that no other rank is needed for. Where it fails on one rank, it fails on all."""

@@ -12,8 +12,10 @@ from typing import Any
 
 from accord.errors import DataError, SettingError, first_line
 from accord.ranks.group import ALONE, Group, Ranks, as_group
-from accord.ranks.started import is_one_of_many, together
+from accord.ranks.started import is_one_of_many, is_restarted, together
 
+MET = "accord/met"
+"""What is in a store once ranks have met there."""
 WORDS = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 """Variables of the environment by which torchrun tells a process who it is and where it meets the others."""
 PATIENCE = 300.0
@@ -67,6 +69,7 @@ def joined(patience: float = PATIENCE) -> Iterator[Ranks]:
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", rank)) % torch.cuda.device_count())
     try:
         store, *_ = next(rendezvous("env://", rank, size, timeout=timedelta(seconds=patience)))
+        again = is_restarted() or store.check([MET])
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if gpus else "gloo",
             store=PrefixStore(_meeting(store, rank, size, patience), store),
@@ -82,6 +85,8 @@ def joined(patience: float = PATIENCE) -> Iterator[Ranks]:
         ) from error
     try:
         with as_group(Group(rank, size)) as group:
+            group.restarted = any(group.numbers(int(again)))
+            store.set(MET, "1")
             yield group
     finally:
         dist.destroy_process_group()

@@ -96,6 +96,13 @@ class _Plan:
         """Own rows that were asked for, rank after rank."""
 
 
+def rows_of_others(table: Tensor, index: Tensor, rows: int, ranks: Ranks) -> tuple[Tensor, Tensor]:
+    """Rows of a divided table of so many that does not learn, and where each entry of an index is among them; all
+    ranks ask at the same time."""
+    plan = _Plan(index, Division(rows, ranks))
+    return ranks.exchange(table.index_select(0, plan.wanted), plan.receive, plan.send), plan.place
+
+
 class _Fetch(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, plan: _Plan, by_rows: bool) -> Tensor:
@@ -159,10 +166,19 @@ def whole_network(network: nn.Module, users: bool, everywhere: bool = True) -> n
     Without ``users``, the tables of users stay as they are: each rank asks about its own users.
     """
     made = copy.copy(network)
-    made._parameters = dict(network._parameters)
+    made._parameters, made._buffers = dict(network._parameters), dict(network._buffers)
     of_users = set(getattr(network, "user_tables", ()))
     for name, table in network._parameters.items():
         if table is not None and is_divided(table) and (users or name not in of_users):
             whole = all_rows(table, everywhere)
             made._parameters[name] = nn.Parameter(table[:0] if whole is None else whole, requires_grad=False)
+    buffers: dict[str, int] = getattr(network, "divided_buffers", {})
+    wanted = {name: rows for name, rows in buffers.items() if users or name not in of_users}
+    for name, rows in wanted.items():
+        own: Any = network._buffers[name]
+        setattr(own, DIVISION, Division(rows, network.ranks))  # pyright: ignore[reportArgumentType]
+        whole = all_rows(own, everywhere)
+        made._buffers[name] = own[:0] if whole is None else whole
+    if wanted:
+        vars(made)["divided_buffers"] = {name: rows for name, rows in buffers.items() if name not in wanted}
     return made

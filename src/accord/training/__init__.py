@@ -1,6 +1,13 @@
 """The one loop for every method: devices, random streams, early stopping, history, and many runs at once."""
 
-from accord.training.checkpoints import Checkpoint, CheckpointPath, Checkpoints, checkpoint_of, clear_checkpoints
+from accord.training.checkpoints import (
+    Checkpoint,
+    CheckpointPath,
+    Checkpoints,
+    checkpoint_of,
+    clear_checkpoints,
+    digest_of,
+)
 from accord.training.device import has_whole_gpu, resolve_device
 from accord.training.driving import drive
 from accord.training.fork_safety import computes_here
@@ -25,6 +32,7 @@ __all__ = [
     "clear_checkpoints",
     "computes_here",
     "derive",
+    "digest_of",
     "drive",
     "has_whole_gpu",
     "refuse_other_data",

@@ -115,12 +115,5 @@ def _folder_of(path: Path) -> Path:
 
 def refuse_other_data(identity: list[Any], ranks: Ranks) -> None:
     """Ranks that read another log, or were given other settings, cannot train one model."""
-    if not ranks.many:
-        return
-    each = ranks.texts(digest_of(*identity))
-    other = [rank for rank, one in enumerate(each) if one != each[0]]
-    if other:
-        raise DataError(
-            f"Rank {other[0]} of {ranks.size} read another log than rank 0, or has other settings or another "
-            "version of torch; give all the same file and the same command."
-        )
+    if ranks.many:
+        ranks.refuse_unlike(digest_of(*identity))

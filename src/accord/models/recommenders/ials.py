@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -13,6 +14,7 @@ from accord.models.recommenders.newcomers import with_users
 from accord.models.recommenders.rows import clicks_of
 from accord.models.recommenders.solved import SolvedModel
 from accord.models.recommenders.tables import transposed
+from accord.ranks.tables import fresh_table, rows_of_others, whole_network
 from accord.registry import OwnSettings
 
 NUMBERS = {"cpu": 1 << 22, "cuda": 1 << 27}
@@ -42,6 +44,9 @@ class IALS(SolvedModel):
     settings = IALSSettings
     sweeps: ClassVar[int | None] = None
     usual_dims = 128
+    divides = True
+    divided_tables = True
+    user_tables = ("users",)
     too_large = "use fewer dims, or a machine with more"
     space: ClassVar = {
         "ials_alpha": (0.03, 0.1, 0.3, 1.0),
@@ -54,8 +59,10 @@ class IALS(SolvedModel):
     ) -> None:
         super().__init__(n_users, n_items)
         self.alpha, self.l2 = ials_alpha, ials_l2
-        self.register_buffer("users", torch.empty(n_users, dims).normal_(std=START / dims**0.5))
-        self.register_buffer("items", torch.empty(n_items, dims).normal_(std=START / dims**0.5))
+        self.register_buffer("users", fresh_table(n_users, dims, START / dims**0.5).data)
+        self.register_buffer("items", fresh_table(n_items, dims, START / dims**0.5).data)
+        self.divided_buffers = {"users": n_users, "items": n_items} if self.ranks.many else {}
+        self._of_items: tuple[Tensor, Tensor] | None = None
 
     @staticmethod
     def memory_need(n_users: int, n_items: int, n_clicks: int, settings: Any) -> int:
@@ -65,13 +72,32 @@ class IALS(SolvedModel):
 
     def solve(self, sweep: int) -> Iterator[float]:
         users, items = torch.zeros_like(self.users), torch.zeros_like(self.items)
-        for done in self._solve_side(users, self.items, self.starts, self.clicked):
+        for done in self._solve_side(users, self.items, self.starts, self.clicked, self.n_items):
             yield 0.5 * done
-        starts, whose = transposed(self.starts, self.clicked, self.n_items)
-        for done in self._solve_side(items, users, starts, whose):
+        for done in self._solve_side(items, users, *self._by_item(), self.n_users):
             yield 0.5 + 0.5 * done
         self.users.copy_(users)
         self.items.copy_(items)
+
+    def _by_item(self) -> tuple[Tensor, Tensor]:
+        """The training clicks item by item; of several ranks each has those of its own items, by all users."""
+        if not self.ranks.many:
+            return transposed(self.starts, self.clicked, self.n_items)
+        if self._of_items is None:
+            size, rank = self.ranks.size, self.ranks.rank
+            users = torch.arange(len(self.starts) - 1, device=self.starts.device, dtype=torch.int32)
+            whose = users.repeat_interleave(self.starts.diff()) * size + rank
+            whose, items = self.ranks.dealt([whose, self.clicked.int()], self.clicked.long() % size)
+            counts = torch.bincount(items // size, minlength=len(self.items))
+            order = torch.argsort(items.long() * self.n_users + whose)  # as one process has them
+            self._of_items = torch.cat([counts.new_zeros(1), counts.cumsum(0)]), whose[order]
+        return self._of_items
+
+    def calibrate(self, users: Tensor, clicked: Tensor, unclicked: Tensor) -> float:
+        if not self.ranks.many:
+            return super().calibrate(users, clicked, unclicked)
+        near: Any = whole_network(self, users=False)  # all vectors of items; scale and offset are shared
+        return SolvedModel.calibrate(near, users, clicked, unclicked)
 
     @torch.no_grad()
     def score_vectors(self) -> tuple[Tensor, Tensor]:
@@ -85,35 +111,51 @@ class IALS(SolvedModel):
     def for_newcomers(self, starts: Tensor, clicked: Tensor) -> IALS:
         """The same model for users it has never seen: their vectors are solved for, as in a sweep."""
         users = self.users.new_zeros(len(starts) - 1, self.users.shape[1])
-        for _ in self._solve_side(users, self.items, starts, clicked):
+        for _ in self._solve_side(users, self.items, starts, clicked, self.n_items):
             pass
         return with_users(self, users=users, starts=starts, clicked=clicked)
 
-    def _solve_side(self, out: Tensor, other: Tensor, starts: Tensor, clicked: Tensor) -> Iterator[float]:
+    def _solve_side(
+        self, out: Tensor, other: Tensor, starts: Tensor, clicked: Tensor, rows_of_other: int
+    ) -> Iterator[float]:
         """Rows of one side, given the vectors of the other; those without a click are zero.
 
         Rows of like length are solved together: their clicks' vectors are padded to one length with zeros. In the
-        directions Q of the common matrix α·HᵀH all that rows share is diagonal.
+        directions Q of the common matrix α·HᵀH all that rows share is diagonal. Several ranks solve for their own
+        rows of both sides; of the other side they fetch what a batch of rows asks for.
         """
-        values, directions = torch.linalg.eigh(self.alpha * (other.T @ other))
+        gram = other.T @ other
+        self.ranks.add_up([gram])
+        values, directions = torch.linalg.eigh(self.alpha * gram)
+        if self.ranks.many:  # the same directions everywhere, to the bit
+            values, directions = self.ranks.spread(values, 0), self.ranks.spread(directions.contiguous(), 0)
         other = other @ directions
         sizes = starts.diff()
+        batches = self._batches(sizes, other.shape[1])
+        rounds = max(self.ranks.numbers(len(batches)))
+        for k, (rows, longest) in enumerate(batches + [(sizes.new_zeros(0), 0)] * (rounds - len(batches))):
+            place, column = clicks_of(rows, starts, clicked)
+            table = other
+            if self.ranks.many:
+                table, column = rows_of_others(other, column.long(), rows_of_other, self.ranks)
+            if len(rows):
+                begins = sizes[rows].cumsum(0) - sizes[rows]
+                within = torch.arange(len(place), device=place.device) - begins[place]
+                vectors = other.new_zeros(len(rows), longest, other.shape[1])
+                vectors[place, within] = table[column]
+                penalty = self.l2 * (sizes[rows].to(other.dtype) + self.alpha * rows_of_other)
+                out[rows] = _solved(vectors, values.clamp(min=0) + penalty[:, None]) @ directions.T
+            yield (k + 1) / rounds
+
+    def _batches(self, sizes: Tensor, dims: int) -> list[tuple[Tensor, int]]:
+        """Rows with a click, those of like length together; and how many clicks they have at most."""
         warm = (sizes > 0).nonzero().squeeze(1)
         by_size = warm[torch.argsort(sizes[warm], stable=True)]
         lengths = sizes[by_size].tolist()
-        first = 0
-        while first < len(lengths):
-            last = self._end_of_batch(lengths, first, other.shape[1])
-            rows = by_size[first:last]
-            place, column = clicks_of(rows, starts, clicked)
-            begins = sizes[rows].cumsum(0) - sizes[rows]
-            within = torch.arange(len(place), device=place.device) - begins[place]
-            vectors = other.new_zeros(len(rows), lengths[last - 1], other.shape[1])
-            vectors[place, within] = other[column]
-            penalty = self.l2 * (sizes[rows].to(other.dtype) + self.alpha * len(other))
-            out[rows] = _solved(vectors, values.clamp(min=0) + penalty[:, None]) @ directions.T
-            first = last
-            yield last / len(lengths)
+        bounds = [0]
+        while bounds[-1] < len(lengths):
+            bounds.append(self._end_of_batch(lengths, bounds[-1], dims))
+        return [(by_size[first:last], lengths[last - 1]) for first, last in pairwise(bounds)]
 
     def _end_of_batch(self, lengths: list[int], first: int, dims: int) -> int:
         """Where a batch of rows ends that begins at ``first``: as many as there is room for, at least one."""

@@ -44,6 +44,8 @@ class SolvedModel(nn.Module):
     """Those that solve it together, each bound to the clicks of its own users; alone it has all of them."""
     sweeps: ClassVar[int | None] = 1
     """The most sweeps; None for as many as the setting ``epochs`` says."""
+    divided_tables: ClassVar[bool] = False
+    """Whether each of several ranks holds its own rows of the tables, not all of them."""
 
     def __init__(self, n_users: int, n_items: int) -> None:
         super().__init__()
