@@ -10,7 +10,7 @@ class RecommenderKeywords(TypedDict, total=False):
     epochs: int
     """The largest number of epochs in a phase."""
     batch_size: int
-    """Clicks in a step; the same number of non-clicks is drawn."""
+    """Clicks in a step; as many non-clicks are drawn, times ``negatives``."""
     seed: int
     """One number from which every random stream is derived."""
     device: str
@@ -25,10 +25,16 @@ class RecommenderKeywords(TypedDict, total=False):
     init_std: float
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
     patience: int
-    """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
+    """Epochs without a better noisy validation before a phase stops; 0 trains all epochs."""
+    metric: str
+    """The metric of noisy validation that chooses the epoch and, in a search, the settings: ndcg, recall,
+    precision, hit or mrr, at the length of a list, such as recall@50."""
     restore: Literal["best", "last"] | None
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
     council's student, which learns what the council says, not the clicks)."""
+    negatives: int
+    """Non-clicks that are drawn for each click in every step; those of a click weigh as much as the click. Models
+    that read whole rows (cdae) and models that are solved take one."""
     learning_rate: float | None
     """Adam's step size; by default 0.003, and 0.01 for lightgcn; three times that for a council's student."""
     l2: float | None
@@ -97,9 +103,14 @@ class RecommenderKeywords(TypedDict, total=False):
     beta: float
     """R-CE: how strongly believed examples count more."""
     drop_rate: float
-    """T-CE: the share of clicks left out in the end (the paper searches 0.05, 0.1, 0.2)."""
+    """T-CE: the clicks left out in the end, as a share of all examples of a batch, non-clicks among them: with one
+    non-click for each click, twice that share of the clicks (the paper searches 0.05, 0.1, 0.2)."""
     ramp_epochs: int
     """T-CE: epochs until that share is reached."""
+    loss: Literal["bce", "bpr", "softmax"]
+    """What normal training minimises: cross-entropy of clicks and non-clicks one by one (bce), BPR of each click
+    against each of its non-clicks, or the click's cross-entropy in a softmax over itself and its non-clicks.
+    With the last two, scores order the items of one user, and qualities of different users do not compare."""
 
 
 class ClassifierKeywords(TypedDict, total=False):

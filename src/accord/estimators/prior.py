@@ -138,7 +138,8 @@ def _wanted(est: Estimator, given: Any) -> Estimator:
         own = {name: value for name, value in given.changed_settings().items() if name in seed}
         return given.renewed(**seed | own, device=settings.device)
     fields = type(settings).model_fields
-    left = {*settings.method_class.settings_of(est.task).model_fields, "learning_rate", "l2"} & set(fields)
+    of_target = {*settings.method_class.settings_of(est.task).model_fields, "learning_rate", "l2", "negatives"}
+    left = of_target & set(fields)
     usual = {name: fields[name].default for name in left} | seed
     if given == COUNCIL:
         return est.renewed(method=COUNCIL, **usual)

@@ -40,7 +40,7 @@ from accord.estimators.originals import JudgedLog, Source, original
 from accord.estimators.recommender_data import interactions_of, split_of
 from accord.estimators.scorers import WANTED, is_function
 from accord.estimators.serving.served import Served
-from accord.estimators.settings import check_prior, refuse_solved, usual_method
+from accord.estimators.settings import check_metric, check_prior, refuse_negatives, refuse_solved, usual_method
 from accord.models import check_model, is_solved
 from accord.models.recommenders import PairModel
 from accord.stored import chosen, where_true
@@ -97,6 +97,8 @@ class Recommender(Served, Estimator):
         check_model(settings.model, cls.task, CUSTOM)
         check_prior(settings, cls.task)
         refuse_solved(settings, cls.task)
+        refuse_negatives(settings)
+        check_metric(settings.metric)
         for name in ("auxiliary", "noise_model"):
             value = getattr(settings, name)
             if value != OWN[name]:

@@ -90,6 +90,11 @@ def interactions_of(rec: Recommender, part: int | np.ndarray, device: torch.devi
     return Interactions.from_pairs(clicks.users[rows], clicks.items[rows], *sizes, device, weights)
 
 
+def validation_depths(settings: Any) -> tuple[int, ...]:
+    """Lengths of the lists that are measured after every epoch: 20, and that of the metric that chooses."""
+    return tuple(sorted({20, int(settings.metric.partition("@")[2])}))
+
+
 def validation_task(rec: Recommender, training: Interactions) -> RankingTask | None:
     """The clicks that are held out, to be ranked high."""
     held = where_true(rec.part_, lambda some: (some != TRAIN) & (some != SEEN))
@@ -101,7 +106,7 @@ def validation_task(rec: Recommender, training: Interactions) -> RankingTask | N
     release(clicks.users, clicks.items, rec.part_, held)
     masked = [training, *seen]
     task = RankingTask.from_pairs(users, items, masked, max_users=settings.valid_users, seed=settings.seed)
-    task = as_served(rec, task, training)
+    task = as_served(rec, replace(task, ks=validation_depths(settings)), training)
     if not len(task.users):
         raise DataError("No user of the validation clicks has a training click, so that they decide nothing.")
     return task
@@ -124,4 +129,4 @@ def eval_task(rec: Recommender, eval_set: Any, training: Interactions) -> Rankin
     if not len(users):
         raise DataError("No pair of the eval_set has a known user and item; are these the same ids as in the log?")
     task = RankingTask.from_pairs(users, items, seen, max_users=rec.settings.valid_users)
-    return as_served(rec, task, training)
+    return as_served(rec, replace(task, ks=validation_depths(rec.settings)), training)

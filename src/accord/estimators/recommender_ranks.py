@@ -30,9 +30,6 @@ from accord.ranks.tables import whole_network
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
 
-DEPTH = 20
-"""Metrics are measured at so many items."""
-
 
 def refuse_undivided(rec: Recommender, ranks: Ranks) -> None:
     """Refuse what several ranks cannot train together."""
@@ -64,15 +61,17 @@ def part_of(training: Interactions, ranks: Ranks) -> Interactions:
     return training.of_users(ranks.rank, ranks.size) if ranks.many else training
 
 
-def feed_for(training: Interactions, ranks: Ranks) -> Any:
-    """What makes the batches of a training set: in shards where several ranks, or one for several, make them."""
+def feed_for(training: Interactions, ranks: Ranks, per_click: int) -> Any:
+    """What makes the batches of a training set, with so many non-clicks for each click: in shards where several
+    ranks, or one for several, make them."""
     if ranks.shards == 1:
-        return ClickFeed
+        return partial(ClickFeed, per_click=per_click)
     drawn = torch.where(training.full_users, 0, training.degrees)
     sizes = [int(drawn[shard :: ranks.shards].sum()) for shard in range(ranks.shards)]
     if not ranks.many:
-        return partial(ShardedFeed, sizes=sizes, own=None)
-    return partial(ShardedFeed, sizes=sizes, own=ranks.rank, from_all=partial(_from_all, ranks))
+        return partial(ShardedFeed, sizes=sizes, own=None, per_click=per_click)
+    from_all = partial(_from_all, ranks)
+    return partial(ShardedFeed, sizes=sizes, own=ranks.rank, from_all=from_all, per_click=per_click)
 
 
 def _from_all(ranks: Ranks, numbers: Tensor) -> Tensor:
@@ -98,16 +97,17 @@ class DividedTask:
         return self is other
 
     def measure(self, target: Any, which: Sequence[int], tasks: Sequence[DividedTask]) -> dict[str, Tensor]:
-        """Metrics at 20 of the only member of a stack, each (1,). It scores with whole tables of items."""
+        """Metrics of the only member of a stack, each (1,). It scores with whole tables of items."""
         (network,) = as_stack(target).networks
-        names = [f"{name}@{DEPTH}" for name in METRICS]
+        ks = self.own.ks
+        names = [f"{name}@{k}" for k in ks for name in METRICS]
         with self.ranks.sending("validation"):
             near: Any = whole_network(network, users=False)
-            each = stacked_metrics(lambda users: near.scores(users)[None], self.own, [DEPTH], 1)
+            each = stacked_metrics(lambda users: near.scores(users)[None], self.own, ks, 1)
             settled = self.own.settled
             sums = [each[name].double().sum() for name in names]
             if settled is not None:
-                more = settled.sums([DEPTH])
+                more = settled.sums(ks)
                 sums = [own + more[name].double() for own, name in zip(sums, names, strict=True)]
             users = len(self.own.users) + (0 if settled is None else len(settled))
             total = self.ranks.summed(torch.stack([*sums, sums[0].new_tensor(float(users))]))

@@ -18,6 +18,7 @@ from accord.data.log_rows import PER_ROW
 from accord.errors import SettingError, nearest
 from accord.estimators.handed import Pretrained, is_frozen
 from accord.estimators.naming import OWN, is_estimator, is_scorer
+from accord.evaluation.ranking import METRICS
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
 from accord.models import MODELS, check_model, is_solved, models_of, settings_of, space_of, trait
 from accord.optim import Updates
@@ -68,6 +69,8 @@ COUNCIL = "council"
 RATE, L2, DIMS = 3e-3, 0.06, 32
 """Learning rate, λ and length of vectors if neither the user nor the model gives any; by noisy validation."""
 GIGABYTE = 1e9
+DEEPEST = 1000
+"""The longest list by which an epoch is chosen."""
 SGD_RATE, ADAM_RATE = 0.1, 1e-3
 """The same rates for classifiers."""
 FINE_TUNING = 0.1
@@ -101,12 +104,18 @@ class ClickSettings(TaskSettings):
     epochs: int = Field(default=100, ge=1)
     """The largest number of epochs in a phase."""
     patience: int = Field(default=10, ge=0)
-    """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
+    """Epochs without a better noisy validation before a phase stops; 0 trains all epochs."""
+    metric: str = "ndcg@20"
+    """The metric of noisy validation that chooses the epoch and, in a search, the settings: ndcg, recall,
+    precision, hit or mrr, at the length of a list, such as recall@50."""
     restore: Literal["best", "last"] | None = None
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
     council's student, which learns what the council says, not the clicks)."""
     batch_size: int = Field(default=2048, ge=1)
-    """Clicks in a step; the same number of non-clicks is drawn."""
+    """Clicks in a step; as many non-clicks are drawn, times ``negatives``."""
+    negatives: int = Field(default=1, ge=1, le=1000)
+    """Non-clicks that are drawn for each click in every step; those of a click weigh as much as the click. Models
+    that read whole rows (cdae) and models that are solved take one."""
     learning_rate: float | None = Field(default=None, gt=0, le=1)
     """Adam's step size; by default 0.003, and 0.01 for lightgcn; three times that for a council's student."""
     l2: float | None = Field(default=None, ge=0)
@@ -135,6 +144,7 @@ class ClickSettings(TaskSettings):
             learning_rate=rate if self.learning_rate is None else self.learning_rate,
             weight_decay=(l2 if self.l2 is None else self.l2) / n_users,
             patience=self.patience,
+            metric=self.metric,
             restore=self.kept_epoch,
             updates=self.updates,
             capture=capture,
@@ -151,7 +161,8 @@ class ClickSettings(TaskSettings):
         wide = dims * trait(self.model, "numbers_per_dim", 1)
         networks = self.method_class.network_count
         batch = min(self.batch_size, n_clicks)
-        numbers = (n_users + n_items) * wide * networks * 4 + batch * wide * networks * 12
+        examples = 2 * batch * (1 + self.negatives)
+        numbers = (n_users + n_items) * wide * networks * 4 + examples * wide * networks * 3
         return 4 * numbers + clicks
 
 
@@ -278,8 +289,15 @@ def searched_space(task: str, method: str, model: str) -> Space:
 
 def refuse_solved(settings: Any, task: str) -> None:
     """Refuse a model without gradients for a method that needs them."""
-    if is_solved(settings.model) and not settings.method_class.takes_solved:
+    if not is_solved(settings.model):
+        return
+    if not settings.method_class.takes_solved:
         raise SettingError(not_taken(settings.method, settings.model, task))
+    if settings.loss != "bce":
+        raise SettingError(
+            f"Setting 'loss' is '{settings.loss}', but model '{settings.model}' is solved without one: leave it "
+            "out, or take a model that learns by gradients, such as gmf."
+        )
 
 
 def takes(method: str, model: str, task: str) -> bool:
@@ -295,6 +313,37 @@ def not_taken(method: str, model: str, task: str) -> str:
         f"Method '{method}' learns by gradients, and model '{model}' is solved without any: take "
         f"method={' or '.join(repr(name) for name in methods)}, or a model of {models}."
     )
+
+
+def check_metric(metric: str) -> None:
+    """Refuse what is no metric of a ranking."""
+    name, at, k = metric.partition("@")
+    if name not in METRICS or not at or not (k.isascii() and k.isdigit()) or not 1 <= int(k) <= DEEPEST:
+        raise SettingError(
+            f"Setting 'metric': choose {', '.join(METRICS[:-1])} or {METRICS[-1]} at a length of 1 to {DEEPEST}, "
+            f"such as recall@50 (it was {metric!r})."
+        )
+
+
+def refuse_negatives(settings: Any) -> None:
+    """Refuse several non-clicks for each click where a network of the training cannot learn from them."""
+    if settings.negatives == 1:
+        return
+    own = {"deca": ("model", "noise_model", "auxiliary"), "deca-p": ("model", "noise_model")}
+    for role in own.get(settings.method, ("model",)):
+        name = getattr(settings, role)
+        if name in MODELS:
+            refuse_negatives_of(settings, MODELS.find(name), f"{role} '{name}'")
+
+
+def refuse_negatives_of(settings: Any, model: Any, words: str) -> None:
+    """The same, of one model: its class or a network."""
+    if settings.negatives > 1 and (is_solved(model) or getattr(model, "reads_rows", False)):
+        why = "is solved without them" if is_solved(model) else "learns whole rows of clicks"
+        raise SettingError(
+            f"Setting 'negatives' is {settings.negatives}, but {words} {why}: leave negatives at 1, or take "
+            "another model, such as gmf, neumf or lightgcn."
+        )
 
 
 def check_prior(settings: Any, task: str) -> None:

@@ -76,7 +76,8 @@ class Study:
 
     @property
     def validation_metric(self) -> str:
-        return self.task.metric
+        """By which epochs and settings are chosen, in every row alike."""
+        return str(self.settings.get("metric", self.task.metric))
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -155,6 +156,8 @@ class Study:
         for name in self.settings:
             owner, dot, plain = name.rpartition(".")
             refuse_varied(plain)
+            if dot and plain == "metric":
+                raise SettingError(f"'{name}': rows are chosen by one metric; give metric for all of them.")
             if dot and not self.task.knows(owner):
                 known = methods_of(self.task.name)
                 raise SettingError(f"Setting '{name}' is for an unknown method: {nearest(owner, known)}")
@@ -284,7 +287,7 @@ class Study:
 
     def identity(self, cell: Cell) -> str:
         """Changes when the settings or the contents of the input do."""
-        return self._identity(self.settings_of(*cell), [cell.method])
+        return self._identity(self.settings_of(*cell), [cell.method, *self._rules_of(self.trained(cell.method))])
 
     def identity_of_all(self) -> str:
         """The same, of whatever rows and seeds."""
@@ -299,6 +302,10 @@ class Study:
             if source is not None:
                 words.append(self._digest_of(source))
         return hashlib.blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
+
+    def _rules_of(self, method: str) -> tuple[str, ...]:
+        """What changed in a method since it came."""
+        return METHODS.find(method).rules if self.task.knows(method) else ()
 
     def _digest_of(self, source: Any) -> str:
         """Made once: what a task holds stays as it is."""

@@ -58,10 +58,23 @@ def real_positive_probability(f: float, h: float, h_prime: float) -> float:
 
 
 def truncated_cross_entropy(positives: list[float], negatives: list[float], drop_rate: float) -> float:
-    """T-CE: sort the positives' losses, drop the largest share but never all, and take the two means."""
+    """T-CE: sort the positives' losses, drop the largest, as many as the rate is of the whole batch but never all,
+    and take the two means."""
     losses = sorted(cross_entropy(f, 1) for f in positives)
-    kept = losses[: max(1, len(losses) - round(drop_rate * len(losses)))]
+    dropped = round(drop_rate * (len(positives) + len(negatives)))
+    kept = losses[: max(1, len(losses) - dropped)]
     return sum(kept) / len(kept) + sum(cross_entropy(f, 0) for f in negatives) / len(negatives)
+
+
+def bpr(click: float, others: list[float]) -> float:
+    """BPR: the mean of −log σ(click − non-click)."""
+    return sum(-log_probability(click - other) for other in others) / len(others)
+
+
+def sampled_softmax(click: float, others: list[float]) -> float:
+    """−log of e^click over the sum of e^logit of the click and its non-clicks."""
+    highest = max(click, *others)
+    return highest + math.log(sum(math.exp(one - highest) for one in [click, *others])) - click
 
 
 def reweighted_cross_entropy(f: float, label: int, beta: float) -> float:

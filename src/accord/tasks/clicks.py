@@ -16,6 +16,7 @@ from accord.data.reading import read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.log_split import whole_k
 from accord.estimators.recommender import Recommender
+from accord.evaluation.ranking import in_words
 from accord.files import whole_file
 from accord.tasks.base import ORACLE, Cell, CellData, Task
 from accord.tasks.cell_data import NEEDS_TRUTH, ClickData, clean_only, with_false_clicks
@@ -145,7 +146,8 @@ class ClickTask(Task):
     def selection(self, estimator: Recommender) -> str:
         if estimator.settings.kept_epoch == "last":
             return "none, the last epoch"
-        return f"best epoch by NDCG@20 on held-out clicks ({estimator.notes_['split']})"
+        metric = in_words(estimator.settings.metric)
+        return f"best epoch by {metric} on held-out clicks ({estimator.notes_['split']})"
 
     def tested(self) -> str:
         return f"ndcg@{max(self.ks)}"
