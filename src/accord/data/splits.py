@@ -1,38 +1,90 @@
-"""Disjoint splits: of a click log, at random or each user's latest clicks; of labels, class by class."""
+"""Disjoint splits: of a click log, at random, by time, or one click of each user; of labels, class by class."""
 
 from __future__ import annotations
+
+from typing import Any, Literal
 
 import numpy as np
 
 from accord.data.clicks import Clicks
-from accord.errors import DataError
+from accord.errors import DataError, SettingError, nearest
 from accord.stored import like, release, slices_of_users
 
+Way = Literal["random", "time", "global-time", "leave-one-out"]
+WAYS: dict[str, str] = {
+    "random": "random clicks",
+    "time": "each user's latest clicks",
+    "global-time": "the latest clicks of all",
+    "leave-one-out": "one click of each user",
+}
+"""How clicks are held out, in words. Of leave-one-out it is the latest one, where times are known."""
 
-def holdout_mask(clicks: Clicks, share: float, *, seed: int, by_time: bool) -> np.ndarray:
-    """True for the clicks to hold out. A user's only click always stays in training."""
-    if by_time and clicks.times is None:
+
+def chosen_way(by: str, clicks: Clicks) -> Way:
+    """A way by its name; ``auto`` takes each user's latest clicks where times are known."""
+    if by == "auto":
+        return "random" if clicks.times is None else "time"
+    if by not in WAYS:
+        raise SettingError(f"Unknown split '{by}': {nearest(by, ['auto', *WAYS])}")
+    way: Any = by
+    return way
+
+
+def holdout_mask(clicks: Clicks, share: float, *, seed: int, by: Way) -> np.ndarray:
+    """True for the clicks to hold out. A user's only click stays in training, unless the time of all decides."""
+    if by in ("time", "global-time") and clicks.times is None:
         raise DataError("A split by time needs a time column; name it with time=COLUMN, or split at random.")
+    if by == "global-time":
+        return _latest_of_all(clicks, share)
     rng = np.random.default_rng([seed, 0x5B117])
     mask = like(clicks.users, bool)
+    timed = clicks.times is not None and by != "random"
     for rows in slices_of_users(clicks.users):  # in memory all at once; of a log in files, some users at a time
         users, drawn = clicks.users[rows], rng.random(rows.stop - rows.start)
-        keys = (drawn, users) if not by_time or clicks.times is None else (drawn, clicks.times[rows], users)
-        mask[rows] = _last_share(users, np.lexsort(keys), share)
+        keys = (drawn, users) if not timed or clicks.times is None else (drawn, clicks.times[rows], users)
+        mask[rows] = _last(users, np.lexsort(keys), None if by == "leave-one-out" else share)
         release(clicks.users, clicks.times, mask)
     return mask
 
 
-def _last_share(users: np.ndarray, order: np.ndarray, share: float) -> np.ndarray:
-    """Mark the last ``share`` of each user's rows in ``order``; fractions round half down, so that a user
-    with too few clicks keeps them all."""
+def _latest_of_all(clicks: Clicks, share: float) -> np.ndarray:
+    """Mark the last ``share`` of all clicks, and what came at the same time as the first of these."""
+    times = np.asarray(clicks.times)
+    held = int(np.ceil(np.round(len(times) * share, 9) - 0.5))
+    mask = like(clicks.users, bool)
+    if not held:
+        return mask
+    since = np.partition(times, len(times) - held)[len(times) - held]
+    if since == times.min():
+        raise DataError("So many clicks came at one time that none would be left before it; split at random.")
+    mask[:] = times >= since
+    return mask
+
+
+def _last(users: np.ndarray, order: np.ndarray, share: float | None) -> np.ndarray:
+    """Mark the last ``share`` of each user's rows in ``order``, or the last one; fractions round half down, so that
+    a user with too few clicks keeps them all."""
     _, start, size = np.unique(users, return_index=True, return_counts=True)
-    wanted = np.round(size * share, 9)  # 50 × 0.07 is 3.5, though not in floating point
+    # 50 × 0.07 is 3.5, though not in floating point
+    wanted = np.ones(len(size)) if share is None else np.round(size * share, 9)
     held = np.minimum(np.ceil(wanted - 0.5).astype(np.int64), size - 1)
     rank = np.arange(len(users)) - np.repeat(start, size)
     mask = np.zeros(len(users), dtype=bool)
     mask[order] = rank >= np.repeat(size - held, size)
     return mask
+
+
+def fold_numbers(clicks: Clicks, folds: int, *, seed: int) -> np.ndarray:
+    """A fold for each click, at random: the folds of one user's clicks differ in size by one at most."""
+    if not 2 <= folds <= max(2, len(clicks)):
+        raise SettingError(f"{folds} folds of {len(clicks)} clicks make no test; give a number from 2 on.")
+    rng = np.random.default_rng([seed, 0xF01D5])
+    order = np.lexsort((rng.random(len(clicks)), clicks.users))
+    _, start, size = np.unique(clicks.users, return_index=True, return_counts=True)
+    rank = np.arange(len(clicks)) - np.repeat(start, size)
+    numbers = np.empty(len(clicks), np.int64)
+    numbers[order] = (rank + np.repeat(rng.integers(0, folds, len(size)), size)) % folds
+    return numbers
 
 
 def stratified_mask(labels: np.ndarray, share: float, *, seed: int) -> np.ndarray:
@@ -73,12 +125,10 @@ def clean_apart(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return order[:taken], np.sort(order[taken:])
 
 
-def three_way(
-    clicks: Clicks, shares: tuple[float, float], *, seed: int, by_time: bool
-) -> tuple[Clicks, Clicks, Clicks]:
+def three_way(clicks: Clicks, shares: tuple[float, float], *, seed: int, by: Way) -> tuple[Clicks, Clicks, Clicks]:
     """Train, validation and test, e.g. ``shares=(0.1, 0.1)`` for 8:1:1."""
     valid, test = shares
-    in_test = holdout_mask(clicks, test, seed=seed, by_time=by_time)
+    in_test = holdout_mask(clicks, test, seed=seed, by=by)
     rest = clicks.subset(~in_test)
-    in_valid = holdout_mask(rest, valid / (1 - test), seed=seed + 1, by_time=by_time)
+    in_valid = holdout_mask(rest, valid / (1 - test), seed=seed + 1, by=by)
     return rest.subset(~in_valid), rest.subset(in_valid), clicks.subset(in_test)

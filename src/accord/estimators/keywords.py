@@ -42,8 +42,10 @@ class RecommenderKeywords(TypedDict, total=False):
     of that for a council's student."""
     updates: Literal["auto", "dense", "rows"]
     """Adam's updates: dense (the paper's), by the rows a batch touched, or by rows for large tables alone."""
-    split: Literal["auto", "time", "random"]
-    """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
+    split: Literal["auto", "time", "random", "global-time", "leave-one-out"]
+    """How validation clicks are chosen: each user's latest (time), at random, the latest of the whole log (global-
+    time), one of each user, the latest if times are known (leave-one-out); auto takes each user's latest if
+    times are known, and else random ones."""
     valid_share: float
     """Share of the log held out for choosing the epoch."""
     valid_users: int

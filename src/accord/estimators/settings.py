@@ -123,8 +123,10 @@ class ClickSettings(TaskSettings):
     of that for a council's student."""
     updates: Updates = "auto"
     """Adam's updates: dense (the paper's), by the rows a batch touched, or by rows for large tables alone."""
-    split: Literal["auto", "time", "random"] = "auto"
-    """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
+    split: Literal["auto", "time", "random", "global-time", "leave-one-out"] = "auto"
+    """How validation clicks are chosen: each user's latest (time), at random, the latest of the whole log
+    (global-time), one of each user, the latest if times are known (leave-one-out); auto takes each user's latest if
+    times are known, and else random ones."""
     valid_share: float = Field(default=0.1, gt=0, lt=0.9)
     """Share of the log held out for choosing the epoch."""
     valid_users: int = Field(default=10_000, ge=1)
