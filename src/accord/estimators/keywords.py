@@ -95,6 +95,11 @@ class RecommenderKeywords(TypedDict, total=False):
     """Weight of KL(g‖f) in DeCA and of KL(f‖f′) in DeCA(p), against the other direction."""
     sub_tasks: Literal["both", "dp", "dn", "joint"]
     """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
+    stage_one_epochs: int | None
+    """T1, the epochs with the constants c0 and c1; afterwards these go, and both noise models explain every
+    example, as with many classes. By default all epochs: the paper's recommenders have no second stage."""
+    expectation: Literal["printed", "full"]
+    """The second stage as the paper prints it, without the observed class where it is not the step's, or full."""
     noise_model: Any
     """Model of the two noise models h and h′; in Python also any callable (users, items) -> module."""
     prior: Any
@@ -191,6 +196,8 @@ class ClassifierKeywords(TypedDict, total=False):
     noise_model: Any
     """Network of hφ: auto, the paper's two layers, or a model for tables, whose columns are the target's features
     and the class; in Python also any torch module, or a callable (shape, classes) -> module."""
+    noise_width: int | None
+    """Width of the hidden layer of hφ, with noise_model auto; by default that of the features."""
     noise_classes: int | None
     """Classes an example sums over in the second stage: half its likeliest, half in turn; by default all up to 100
     classes, and 64 beyond."""

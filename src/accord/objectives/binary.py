@@ -74,6 +74,20 @@ def joint_denoising(f: Tensor, h_dp: Tensor, h_dn: Tensor, labels: Tensor) -> Te
     )
 
 
+def stage_two(f: Tensor, h: Tensor, other: Tensor, labels: Tensor, *, sub_task: SubTask, full: bool) -> Tensor:
+    """The second stage at the step of a sub-task, Eq. (training_objective_2) with two classes: the constants go,
+    and the noise model of the other class enters without a gradient.
+
+    ``h`` is the logit of the noise model of this sub-task's class, through which it learns, and ``other`` that of
+    the other class. As printed, the sum leaves the other class out where it is the observed label; ``full`` keeps it.
+    """
+    turn: SubTask = "dn" if sub_task == "dp" else "dp"
+    rest = denoising(f, other.detach(), labels, constant=0.0, sub_task=turn)
+    if not full:
+        rest = rest * (1 - labels if sub_task == "dp" else labels)
+    return denoising(f, h, labels, constant=0.0, sub_task=sub_task) + rest
+
+
 class _KL(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, p: Tensor, q: Tensor) -> Tensor:

@@ -45,6 +45,17 @@ def joint_denoising(f: float, h: float, h_prime: float, label: int) -> float:
     return -(log_probability(-h_prime) * probability(f) + log_probability(-h) * probability(-f))
 
 
+def stage_two(f: float, h: float, h_prime: float, label: int, k: int, full: bool) -> float:
+    """Σ_c −log P(ỹ | y=c) · P_f(y=c) at the step of class k; as printed without c = ỹ where ỹ is not k."""
+    total = 0.0
+    for c, logit in ((0, h), (1, h_prime)):
+        if c != k and c == label and not full:
+            continue
+        cost = -log_probability(logit) if label == 1 else -log_probability(-logit)
+        total += cost * (probability(f) if c == 1 else probability(-f))
+    return total
+
+
 def kl_divergence(p: float, q: float) -> float:
     return probability(p) * (log_probability(p) - log_probability(q)) + probability(-p) * (
         log_probability(-p) - log_probability(-q)
