@@ -75,11 +75,13 @@ def joint_denoising(f: Tensor, h_dp: Tensor, h_dn: Tensor, labels: Tensor) -> Te
 
 
 def stage_two(f: Tensor, h: Tensor, other: Tensor, labels: Tensor, *, sub_task: SubTask, full: bool) -> Tensor:
-    """The second stage at the step of a sub-task, Eq. (training_objective_2) with two classes: the constants go,
-    and the noise model of the other class enters without a gradient.
+    """The second stage at the step of a sub-task, Eq. (training_objective_2) with two classes.
+
+    The constants go, and the noise model of the other class enters without a gradient.
 
     ``h`` is the logit of the noise model of this sub-task's class, through which it learns, and ``other`` that of
-    the other class. As printed, the sum leaves the other class out where it is the observed label; ``full`` keeps it.
+    the other class. As printed, the sum leaves the other class out where it is the observed label;
+    ``full`` keeps it.
     """
     turn: SubTask = "dn" if sub_task == "dp" else "dp"
     rest = denoising(f, other.detach(), labels, constant=0.0, sub_task=turn)
