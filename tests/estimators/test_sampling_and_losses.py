@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from accord.models.recommenders import GMF
 from accord.models.stack import stack
 from accord.objectives import binary
 from accord.objectives import binary_reference as plain
+from accord.tasks.clicks import ClickTask
 
 QUICK: dict[str, Any] = {"epochs": 2, "batch_size": 256, "dims": 4, "device": "cpu"}
 USERS, ITEMS = 30, 40
@@ -211,3 +214,40 @@ def test_the_epoch_is_chosen_by_the_metric_asked_for(made: Simulation, model: st
 def test_other_metrics_are_refused(metric: str) -> None:
     with pytest.raises(SettingError, match="ndcg, recall, precision, hit or mrr at a length of 1 to 1000"):
         Recommender("gmf", metric=metric)
+
+
+@pytest.mark.parametrize(
+    ("model", "wanted", "words"),
+    [("cdae", False, "always has one"), ("lightgcn", True, "never has one"), ("ease", True, "never has one")],
+)
+def test_an_item_bias_that_a_model_ignores_is_refused(model: str, wanted: bool, words: str) -> None:
+    method = "normal"
+    with pytest.raises(SettingError, match=words):
+        Recommender(model, method, item_bias=wanted)
+    Recommender(model, method, item_bias=not wanted)
+    rec = Recommender(model, method)
+    assert Recommender(**rec.get_params()).settings == rec.settings
+
+
+def test_a_comparison_sets_an_item_bias_for_the_models_that_can_have_one() -> None:
+    task = ClickTask(log=None)
+    for given in (False, "false"):
+        made = [task.check_settings({"model": model, "item_bias": given}) for model in ("gmf", "cdae", "lightgcn")]
+        assert [one.item_bias for one in made] == [False, None, False]
+
+
+def test_a_run_of_before_that_ignored_its_item_bias_still_loads(made: Simulation, tmp_path: Path) -> None:
+    rec = Recommender("lightgcn", "normal", **QUICK).fit(made.log())
+    rec.save(tmp_path / "run")
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    config["settings"]["item_bias"] = True  # the default once
+    (tmp_path / "run" / "config.json").write_text(json.dumps(config))
+    again = Recommender.load(tmp_path / "run")
+    assert np.array_equal(again.quality_, rec.quality_)
+
+
+def test_gmf_has_an_item_bias_unless_it_is_to_have_none(made: Simulation) -> None:
+    each = [Recommender("gmf", "normal", item_bias=bias, **QUICK).fit(made.log()) for bias in (None, True, False)]
+    biases = [rec.networks_["target"].item_bias for rec in each]  # pyright: ignore
+    assert torch.equal(biases[0], biases[1])  # pyright: ignore
+    assert biases[2] is None

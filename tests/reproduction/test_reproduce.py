@@ -444,7 +444,7 @@ def test_what_is_searched_at_every_rate_is_searched_in_every_part(tmp_path: Path
         best = json.loads((folder / "mlp-itlm" / "best.json").read_text())
         cell = cell_of(tmp_path / part.name, "mlp", "itlm", 0)
         assert best.items() <= cell["settings"].items()
-        assert " at " not in cell["search_budget"]
+    assert " at " not in cell["search_budget"]  # of the second part
     assert outcome["parts"]["noise-0.4"]["row_rules"] == {"itlm": ["itlm is searched at every rate"]}
     assert "row_rules" not in outcome["parts"]["noise-0.2"]
     page = write_results(declared, outcome, tmp_path)

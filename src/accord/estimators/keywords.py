@@ -20,8 +20,9 @@ class RecommenderKeywords(TypedDict, total=False):
     for the last layer (head), or all layers are reset (reset); each network then draws its own."""
     dims: int | None
     """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
-    item_bias: bool
-    """Give every item an offset of its own (the paper's models have none)."""
+    item_bias: bool | None
+    """Give every item an offset of its own: by default mf, gmf and neumf have one (the paper's have none). cdae
+    always has one, lightgcn and models that are solved never."""
     init_std: float
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
     patience: int

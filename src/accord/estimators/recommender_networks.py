@@ -42,7 +42,7 @@ def build(
         settings = rec.check_settings(unspelled(chosen))
         chosen = settings.model
     factory = recommender_factory(
-        chosen, settings, dims=settings.dims, item_bias=settings.item_bias, init_std=settings.init_std
+        chosen, settings, dims=settings.dims, item_bias=settings.item_bias is not False, init_std=settings.init_std
     )
     with seeded(settings.seed, "network", role), dividing(ranks):
         network = _made(rec, factory)

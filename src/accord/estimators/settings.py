@@ -97,8 +97,9 @@ class ClickSettings(TaskSettings):
     for ease, ials, rp3beta and itemknn, and for what comes fitted."""
     dims: int | None = Field(default=None, ge=1, le=4096)
     """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
-    item_bias: bool = True
-    """Give every item an offset of its own (the paper's models have none)."""
+    item_bias: bool | None = None
+    """Give every item an offset of its own: by default mf, gmf and neumf have one (the paper's have none). cdae
+    always has one, lightgcn and models that are solved never."""
     init_std: float = Field(default=0.1, gt=0)
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
     epochs: int = Field(default=100, ge=1)
@@ -346,6 +347,22 @@ def refuse_negatives_of(settings: Any, model: Any, words: str) -> None:
             f"Setting 'negatives' is {settings.negatives}, but {words} {why}: leave negatives at 1, or take "
             "another model, such as gmf, neumf or lightgcn."
         )
+
+
+def refuse_item_bias(settings: Any) -> None:
+    """Refuse an item bias, or to be without one, where a model would ignore it."""
+    if not takes_item_bias(settings.model, settings.item_bias):
+        always = trait(settings.model, "fixed_item_bias", None)
+        raise SettingError(
+            f"Setting 'item_bias' is {settings.item_bias}, but model '{settings.model}' "
+            f"{'always' if always else 'never'} has one: leave it out, or take mf, gmf or neumf."
+        )
+
+
+def takes_item_bias(model: str, wanted: bool | None) -> bool:
+    """Whether a model can be with an item bias, or without one, as wanted."""
+    fixed = False if is_solved(model) else trait(model, "fixed_item_bias", None)
+    return wanted is None or fixed is None or wanted == fixed
 
 
 def check_prior(settings: Any, task: str) -> None:

@@ -201,7 +201,8 @@ def _noise_models() -> Declared:
 def _interpretation() -> Declared:
     rows = _by_noise_model()
     parts = tuple(
-        Part(data, data, tuple(rows), variants=rows, also=("by_rating",)) for data in ("movielens-100k", "modcloth")
+        Part(data, data, tuple(rows), variants=rows, also=("by_rating",))
+        for data in ("movielens-100k", "modcloth", "electronics")  # as in the paper
     )
     views = tuple(View("ratings", f"{part.data}: mean P(meant) by rating", (part.name,)) for part in parts)
     return Declared("interpretation", "Do ratings and the real-positive probability agree?", parts, views)
