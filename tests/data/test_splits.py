@@ -216,6 +216,7 @@ def test_leave_one_out_takes_the_latest_click_of_each_user(rows: list[tuple[int,
         own = clicks.users == user
         assert (own & held).sum() == min(1, own.sum() - 1)
         if (own & held).any():
+            assert clicks.times is not None
             assert clicks.times[own & held] == clicks.times[own].max()
 
 

@@ -440,6 +440,7 @@ def test_what_is_searched_at_every_rate_is_searched_in_every_part(tmp_path: Path
     found = [tmp_path / part.name / "tune" for part in parts]
     assert sorted(one.name for one in found[0].iterdir()) == ["mlp-itlm", "mlp-normal"]
     assert [one.name for one in found[1].iterdir()] == ["mlp-itlm"]
+    cell: dict[str, Any] = {}
     for part, folder in zip(parts, found, strict=True):
         best = json.loads((folder / "mlp-itlm" / "best.json").read_text())
         cell = cell_of(tmp_path / part.name, "mlp", "itlm", 0)

@@ -142,13 +142,13 @@ class _Read:
         shown = self.table.drop_columns(signal)
         first = np.zeros(len(self.pair_of), bool)
         first[self.clicks.first_rows] = True  # pyright: ignore[reportArgumentType]
-        rows = [self._rows(part == code) for code in (TRAIN, VALID)]
+        train, valid = (filtered(shown, self._rows(part == code)) for code in (TRAIN, VALID))
         counts["test"] = int(tested.sum())
         notes = {**notes, **counts, "merged": self.clicks.merged}
         if self.condition is not None:
             notes |= {"clean": self.condition.words, "not_clean_in_test": int(((part == TEST) & ~self.clean).sum())}
         test = filtered(self.table, self._rows(tested) & first)
-        return LogParts(*(filtered(shown, own) for own in rows), test, self._judged(part != TEST), notes)
+        return LogParts(train, valid, test, self._judged(part != TEST), notes)
 
     def _rows(self, pairs: np.ndarray) -> np.ndarray:
         """True for the rows of some pairs."""

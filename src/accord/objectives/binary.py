@@ -158,11 +158,11 @@ def kept_positives(count: int | Tensor, drop_rate: float | Tensor, per_click: in
     As many are dropped as the rate is of the whole batch, with its ``per_click`` negatives for each positive
     (rounded). So the authors of T-CE count: with one negative, twice that share of the positives goes.
     """
-    batch = (1 + per_click) * count
+    examples = 1 + per_click
     if isinstance(drop_rate, Tensor) or isinstance(count, Tensor):
-        kept = count - (torch.as_tensor(drop_rate, dtype=torch.float64) * batch).round()
+        kept = count - (torch.as_tensor(drop_rate, dtype=torch.float64) * (examples * count)).round()
         return kept.clamp(min=1)
-    return max(1, count - round(drop_rate * batch))
+    return max(1, count - round(drop_rate * (examples * count)))
 
 
 def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int | Tensor, inside: Tensor | None = None) -> Tensor:
