@@ -56,6 +56,23 @@ def test_digits_from_fit_to_report(accord, digits: Path, tmp_path: Path) -> None
     assert "data:image/png;base64," in (digits / "report.html").read_text()
 
 
+def test_noise_from_a_matrix_and_by_the_example(accord, tmp_path: Path) -> None:
+    matrix = np.full((10, 10), 0.02) + 0.8 * np.eye(10)
+    np.savetxt(tmp_path / "matrix.csv", matrix, delimiter=",")
+    for kind, share in ((tmp_path / "matrix.csv", None), ("instance", "0.2")):
+        out = tmp_path / f"run-{share}"
+        rate = [] if share is None else ["--noise", share]
+        assert accord("fit", "digits", *rate, "--noise-kind", kind, "--out", out, *FAST)[0] == 0
+        noise = json.loads((out / "config.json").read_text())["data"]["noise"]
+        assert noise["kind"] == ("matrix" if share is None else "instance")
+        assert noise["realised"] == pytest.approx(0.18 if share is None else 0.2, abs=0.03)
+    code, _, _ = accord(
+        *("compare", "digits", "--methods", "normal", "--seeds", 1, "--epochs", 1, "--out", tmp_path / "cmp"),
+        *("--noise-kind", tmp_path / "matrix.csv"),
+    )
+    assert code == 0
+
+
 def test_a_table(accord, tmp_path: Path) -> None:
     parquet.write_table(table(), tmp_path / "t.parquet")
     csv.write_csv(table(1), tmp_path / "test.csv")
@@ -115,6 +132,7 @@ def test_compare_with_reference_rows(accord, tmp_path: Path) -> None:
     [
         (["fit", "digits", "--noise", "2"], "noise rate of 2"),
         (["fit", "digits", "--noise", "0.1", "--noise-kind", "pairs"], "did you mean 'pair'"),
+        (["fit", "digits", "--noise", "0.1", "--noise-kind", "matrix"], "--noise-kind matrix.csv"),
         (["fit", "digits", "--method", "mw-net"], "--clean FILE"),
         (["fit", "digits", "--model", "gmf"], "Unknown model 'gmf'"),
         (["fit", "digits", "--set", "epohcs=3"], "did you mean 'epochs'"),

@@ -178,7 +178,10 @@ def test_ids_of_parts_are_the_ids_of_the_whole(column: pa.Array, cuts: list[int]
 @pytest.mark.parametrize("by_time", [False, True])
 def test_the_same_clicks_are_held_out(by_time: bool) -> None:
     table = pa.table(drawn())
-    masks = [holdout_mask(load_clicks(table, memory=m), 0.3, seed=5, by_time=by_time) for m in (None, 0)]
+    masks = [
+        holdout_mask(load_clicks(table, memory=m), 0.3, seed=5, by="time" if by_time else "random")
+        for m in (None, 0)
+    ]
     assert 0 < masks[0].sum() < len(masks[0])
     assert np.array_equal(masks[0], masks[1])
 

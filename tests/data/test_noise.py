@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from accord.data.noise import KINDS, add_noise, add_noise_by_matrix
+from accord.data.noise import KINDS, add_noise, add_noise_by_matrix, read_noise_matrix
 from accord.data.weak_noise import _sample, _summing_to
-from accord.errors import DataError, SettingError
+from accord.errors import AccordError, DataError, SettingError
 
 LABELS = np.arange(20_000) % 10
 
@@ -65,6 +67,57 @@ def test_bad_rates_and_kinds_are_refused() -> None:
         add_noise(LABELS, 10, 1.5)
     with pytest.raises(SettingError, match="did you mean 'uniform'"):
         add_noise(LABELS, 10, 0.1, kind="unifrom")
+
+
+MATRIX = [[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.25, 0.25, 0.5]]
+
+
+@pytest.mark.parametrize("form", ["csv", "txt", "npy"])
+def test_a_matrix_in_a_file_says_how_labels_go_wrong(form: str, tmp_path: Path) -> None:
+    path = tmp_path / f"matrix.{form}"
+    if form == "npy":
+        np.save(path, np.array(MATRIX))
+    else:
+        sign = "," if form == "csv" else " "
+        path.write_text("\n".join(sign.join(map(str, row)) for row in MATRIX) + "\n\n")
+    truth = np.repeat([0, 1, 2], 20_000)
+    noisy = add_noise(truth, 3, 1.0, kind="matrix", seed=1, matrix=read_noise_matrix(path))
+    found = [[(noisy.labels[truth == c] == j).mean() for j in range(3)] for c in range(3)]
+    assert np.allclose(found, MATRIX, atol=0.02)
+    half = add_noise(truth, 3, 0.5, kind="matrix", seed=1, matrix=MATRIX)
+    assert half.realised == pytest.approx(0.4 / 3, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0.5,0.4\n0,1", "sums to 1"),
+        ("1,0\n0", "is square"),
+        ("a,b\n1,0\n0,1", "line 1, holds something other than numbers"),
+        ("1,0\n0,x", "line 2, holds"),
+        ("nan,1\n0,1", "sums to 1"),
+        ("", "is square"),
+        ("-0.5,1.5\n0,1", "no negative numbers"),
+    ],
+)
+def test_a_file_of_no_noise_matrix_says_why(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text(text)
+    with pytest.raises(AccordError, match=words) as error:
+        read_noise_matrix(tmp_path / "m.csv")
+    assert "m.csv" in str(error.value)
+
+
+def test_a_matrix_is_of_as_many_classes() -> None:
+    with pytest.raises(SettingError, match="3 rows for 4 classes"):
+        add_noise(np.array([0, 1, 2, 3]), 4, 1.0, kind="matrix", matrix=MATRIX)
+    with pytest.raises(SettingError, match="give it with matrix="):
+        add_noise(np.array([0, 1]), 2, 1.0, kind="matrix")
+
+
+def test_a_pickled_matrix_is_not_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "m.npy", np.array([{}], object), allow_pickle=True)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_noise_matrix(tmp_path / "m.npy")
 
 
 # -- noise that depends on the example ---------------------------------------------------------------------

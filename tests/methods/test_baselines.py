@@ -21,19 +21,28 @@ from accord.objectives import binary
 from accord.objectives import binary_reference as plain
 
 
-@given(st.lists(st.floats(-20, 20), min_size=1, max_size=30), st.floats(0, 0.9))
-def test_t_ce_keeps_exactly_the_stated_share(logits: list[float], drop_rate: float) -> None:
-    keep = binary.kept_positives(len(logits), drop_rate)
-    assert keep == max(1, len(logits) - round(drop_rate * len(logits)))
-    stacked = binary.kept_positives(torch.tensor([[len(logits)]]), torch.tensor([[drop_rate]], dtype=torch.float64))
+@given(st.lists(st.floats(-20, 20), min_size=1, max_size=30), st.floats(0, 0.9), st.integers(1, 3))
+def test_t_ce_drops_a_share_of_the_whole_batch(logits: list[float], drop_rate: float, per_click: int) -> None:
+    keep = binary.kept_positives(len(logits), drop_rate, per_click)
+    assert keep == max(1, len(logits) - round(drop_rate * (1 + per_click) * len(logits)))
+    rate = torch.tensor([[drop_rate]], dtype=torch.float64)
+    stacked = binary.kept_positives(torch.tensor([[len(logits)]]), rate, per_click)
     assert stacked.tolist() == [[keep]]  # pyright: ignore[reportAttributeAccessIssue]
-    f = torch.tensor([logits, logits[::-1]], dtype=torch.float64, requires_grad=True)
-    labels = torch.tensor([[1.0], [0.0]], dtype=torch.float64)
+    f = torch.tensor([logits, *[logits[::-1]] * per_click], dtype=torch.float64, requires_grad=True)
+    labels = torch.tensor([[1.0]] + [[0.0]] * per_click, dtype=torch.float64)
     loss = binary.truncated_cross_entropy(f, labels, keep)
-    assert loss.item() == pytest.approx(plain.truncated_cross_entropy(logits, logits[::-1], drop_rate), rel=1e-9)
+    wanted = plain.truncated_cross_entropy(logits, logits[::-1] * per_click, drop_rate)
+    assert loss.item() == pytest.approx(wanted, rel=1e-9)
+    padded = binary.truncated_cross_entropy(f[:, None], labels[..., None], stacked, torch.ones(1, len(logits)) > 0)
+    assert padded.item() == pytest.approx(wanted, rel=1e-9)
     (grad,) = torch.autograd.grad(loss, f)
     assert (grad[0] != 0).sum() == keep  # dropped positives teach nothing
-    assert (grad[1] != 0).all()  # negatives are never dropped
+    assert (grad[1:] != 0).all()  # negatives are never dropped
+
+
+def test_t_ce_drops_twice_its_share_of_the_clicks_where_each_has_one_non_click() -> None:
+    assert binary.kept_positives(1000, 0.1) == 800
+    assert binary.kept_positives(1000, 0.1, 3) == 600
 
 
 @given(st.floats(-20, 20), st.sampled_from([0, 1]), st.floats(0, 2))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from accord.cli import main
+from accord.methods.deca import DeCA
 from accord.reproduction.overview import write_overview
 from accord.tasks.clicks import ClickTask
 
@@ -143,3 +144,13 @@ def test_cells_made_by_older_rules_are_to_be_run_again(folder: Path, monkeypatch
     page = write_overview(folder)
     assert lines(page)["[recommend-adressa](recommend-adressa/README.md)"][-1].endswith("fair: to be run again")
     assert "To be run again by newer rules, as their pages say: adressa." in page.read_text()
+
+
+def test_rows_of_a_method_that_changed_are_to_be_run_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "rows of deca " not in write_overview(folder).read_text()
+    monkeypatch.setattr(DeCA, "rules", ("deca is another one",))
+    page = write_overview(folder)
+    state = lines(page)["[recommend-adressa](recommend-adressa/README.md)"][-1]
+    assert state.endswith("fair: rows of deca to be run again")
+    assert "Rows of deca to be run again by a newer rule, as their pages say: adressa." in page.read_text()
+    assert "To be run again by newer rules" not in page.read_text()  # the other rows stand

@@ -415,3 +415,46 @@ def test_some_rows_alone_take_nothing_from_the_others(root: Path, tmp_path: Path
     assert "oracle" in write_results(replace(declared, views=views), again, tmp_path).read_text(encoding="utf-8")
     with pytest.raises(SettingError, match="has no method 'norml'"):
         declared.select([], ["norml"])
+
+
+def test_what_is_searched_at_every_rate_is_searched_in_every_part(tmp_path: Path) -> None:
+    parts = tuple(
+        Part(
+            f"noise-{level:g}",
+            "digits",
+            ("normal", "itlm"),
+            ("mlp",),
+            level=level,
+            settings={"epochs": 1, "augment": "none", "device": "cpu"},
+            trials=2,
+            sampler="grid",
+            spaces={"normal": {"learning_rate": (0.1, 0.01)}, "itlm": {"keep_share": (0.3, 0.9)}},
+            together="noise",
+            searched_in="noise-0.2",
+            searched_here=("itlm",),
+        )
+        for level in (0.2, 0.4)
+    )
+    declared = Declared("made", "made", parts, (View("table", "Rows"),))
+    outcome = reproduce(declared, None, tmp_path, seeds=1, device="cpu")
+    found = [tmp_path / part.name / "tune" for part in parts]
+    assert sorted(one.name for one in found[0].iterdir()) == ["mlp-itlm", "mlp-normal"]
+    assert [one.name for one in found[1].iterdir()] == ["mlp-itlm"]
+    cell: dict[str, Any] = {}
+    for part, folder in zip(parts, found, strict=True):
+        best = json.loads((folder / "mlp-itlm" / "best.json").read_text())
+        cell = cell_of(tmp_path / part.name, "mlp", "itlm", 0)
+        assert best.items() <= cell["settings"].items()
+    assert " at " not in cell["search_budget"]  # of the second part
+    assert outcome["parts"]["noise-0.4"]["row_rules"] == {"itlm": ["itlm is searched at every rate"]}
+    assert "row_rules" not in outcome["parts"]["noise-0.2"]
+    page = write_results(declared, outcome, tmp_path)
+    assert "run again" not in page.read_text()
+    del outcome["parts"]["noise-0.4"]["row_rules"]  # as it was before
+    page = write_results(declared, outcome, tmp_path)
+    again = "Rows to be run again: itlm of noise-0.4; since then itlm is searched at every rate."
+    assert again in page.read_text()
+    stale = tuple(replace(part, searched_here=()) for part in parts)
+    before, now = (one[1].study(None, 1, "cpu") for one in (stale, parts))
+    assert before.identity(Cell("mlp", "normal", 0)) == now.identity(Cell("mlp", "normal", 0))
+    assert before.identity(Cell("mlp", "itlm", 0)) != now.identity(Cell("mlp", "itlm", 0))

@@ -1,4 +1,4 @@
-"""Batches of clicks of R runs as one, each click with a sampled non-click.
+"""Batches of clicks of R runs as one, each click with a sampled non-click, or with several.
 
 Most models read a click at a time. Some read all clicks of a user at once: then a batch is whole rows. A pass takes
 the users in random order and cuts their clicks into as many batches as the batch size asks for, at the beginnings
@@ -30,7 +30,7 @@ AT_ONCE = 1 << 17
 
 @dataclass(eq=False)
 class ClickBatch:
-    """Users (R, B) and, for each, a clicked item and a sampled one: items (2, R, B), labels (2, 1, 1)."""
+    """Users (R, B) and, for each, a clicked item and N sampled ones: items (1 + N, R, B), labels (1 + N, 1, 1)."""
 
     users: Tensor
     items: Tensor
@@ -76,15 +76,18 @@ class ClickBatch:
 
     def mean(self, losses: Tensor) -> Tensor:
         """The loss of each run, (R,): mean over its clicks, each times its weight, plus mean over its non-clicks,
-        which are as many. Of a part of a batch, its share of the loss: the shares add up to it."""
+        of which each click has as many. Losses (1, R, B) are of clicks alone. Of a part of a batch, its share of
+        the loss: the shares add up to it."""
         if self.weights is not None:
-            losses = torch.stack([losses[0] * self.weights.to(losses.dtype), losses[1]])
+            losses = torch.cat([losses[:1] * self.weights.to(losses.dtype), losses[1:]])
+        if len(losses) > 2:
+            losses = torch.cat([losses[:1], losses[1:].mean(0, keepdim=True)])
         if self.inside is None:
             return losses.sum((0, 2)) / self._length
         return torch.where(self.inside, losses, 0.0).sum((0, 2)) / self._counts.squeeze(1)
 
     def logits(self, network: nn.Module) -> Tensor:
-        """A network's logits, (2, R, B)."""
+        """A network's logits, (1 + N, R, B)."""
         one: Any = as_stack(network)
         if isinstance(one, Single):
             return self._of_first(one.module)[:, None]
@@ -93,7 +96,7 @@ class ClickBatch:
         return one.logits_of_rows(self.rows, self.position, self.items, self._weights(one))
 
     def _of_first(self, module: Any) -> Tensor:
-        """The only run's logits (2, B). Its tensors are cut out once: much is cached with them."""
+        """The only run's logits (1 + N, B). Its tensors are cut out once: much is cached with them."""
         users, items = self._first
         if self.rows is None or self.position is None or not getattr(module, "reads_rows", False):
             return module.logits(users, items)
@@ -115,8 +118,8 @@ class ClickBatch:
         return None if self.inside is None else self.inside.float()
 
     def with_others(self, items: Tensor) -> ClickBatch:
-        """The same clicks beside other items, (R, B), in place of the sampled ones."""
-        return replace(self, items=torch.stack([self.items[0], items]), chunk=None)
+        """The same clicks beside other items, (N, R, B), in place of the sampled ones."""
+        return replace(self, items=torch.cat([self.items[:1], items]), chunk=None)
 
     @torch.no_grad()
     def frozen_logits(self, network: nn.Module) -> Tensor:
@@ -133,6 +136,11 @@ class ClickBatch:
         return ClickBatch(items=self.items.index_select(1, runs), labels=self.labels, **own)
 
 
+def labels_of(per_click: int, device: torch.device) -> Tensor:
+    """The labels of a click and of its non-clicks, (1 + N, 1, 1)."""
+    return torch.tensor([1.0] + [0.0] * per_click, device=device).view(-1, 1, 1)
+
+
 def positives(users: Tensor, items: Tensor) -> ClickBatch:
     """Pairs (B,) that are asked about as clicks."""
     return ClickBatch(users[None], items[None, None], torch.ones(1, 1, 1, device=users.device))
@@ -141,12 +149,15 @@ def positives(users: Tensor, items: Tensor) -> ClickBatch:
 class ClickFeed:
     """The training clicks of R runs, batch by batch."""
 
-    def __init__(self, each: Sequence[Interactions], batch_size: int, by_rows: bool, capturing: bool) -> None:
-        self.each, self.batch_size, self.by_rows = list(each), batch_size, by_rows
+    def __init__(
+        self, each: Sequence[Interactions], batch_size: int, by_rows: bool, capturing: bool, per_click: int = 1
+    ) -> None:
+        """``per_click`` non-clicks are drawn for each click; whole rows take one."""
+        self.each, self.batch_size, self.by_rows, self.per_click = list(each), batch_size, by_rows, per_click
         self.shares = all(data is each[0] for data in each)
         """Whether all runs learn from the same clicks."""
         self.capturing = capturing
-        self._labels = torch.tensor([1.0, 0.0], device=each[0].device).view(2, 1, 1)
+        self._labels = labels_of(per_click, each[0].device)
         self._chunk: Chunk[ClickBatch] | None = None
 
     def __len__(self) -> int:
@@ -159,7 +170,7 @@ class ClickFeed:
     def epoch(
         self, generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
     ) -> Iterator[ClickBatch]:
-        """Every click once in random order, each with a new non-click; users without a non-click are left out."""
+        """Every click once in random order, each with new non-clicks; users without a non-click are left out."""
         if self.by_rows and len(self.each) == 1 and not self.capturing:
             yield from RowCuts.of(self.each[0], self.batch_size).epoch(generators[0], negatives, self._labels)
             return
@@ -173,19 +184,23 @@ class ClickFeed:
     def _pair_chunks(
         self, generators: Sequence[torch.Generator], negatives: Negatives
     ) -> Iterator[Chunk[ClickBatch]]:
-        step = max(self.batch_size, AT_ONCE // self.batch_size * self.batch_size)
+        step, count = max(self.batch_size, AT_ONCE // self.batch_size * self.batch_size), self.per_click
         if self.shares:
-            drawn = self.each[0].draw_pairs(step, generators, negatives)
+            drawn = self.each[0].draw_pairs(step, generators, negatives, count)
         else:
-            own = [data.draw_pairs(step, [g], negatives) for data, g in zip(self.each, generators, strict=True)]
+            each = zip(self.each, generators, strict=True)
+            own = [data.draw_pairs(step, [one], negatives, count) for data, one in each]
             drawn = (map(torch.cat, zip(*each, strict=True)) for each in zip(*own, strict=True))
         make = partial(ClickBatch, labels=self._labels)
-        for users, clicked, unclicked, *weights in drawn:
-            items = torch.stack([cut(clicked, self.batch_size), cut(unclicked, self.batch_size)], 1)
-            columns = {"users": cut(users, self.batch_size), "items": items}
+        for users, *more in drawn:
+            items, weights = more[: 1 + count], more[1 + count :]
+            columns = {
+                "users": cut(users, self.batch_size),
+                "items": torch.stack([cut(one, self.batch_size) for one in items], 1),
+            }
             if weights:
                 columns["weights"] = cut(weights[0], self.batch_size)
-            last = users.shape[1] - (len(items) - 1) * self.batch_size
+            last = users.shape[1] - (len(columns["users"]) - 1) * self.batch_size
             yield Chunk(columns, make, self.batch_size, last, {"items": 2})
 
     def _row_chunks(

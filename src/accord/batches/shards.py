@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from accord.batches.clicks import AT_ONCE, ClickBatch
+from accord.batches.clicks import AT_ONCE, ClickBatch, labels_of
 from accord.data.interactions import Interactions, Negatives
 
 LARGEST_SEED = 2**62
@@ -33,6 +33,7 @@ class ShardedFeed:
         sizes: Sequence[int],
         own: int | None,
         from_all: Callable[[Tensor], Tensor] | None = None,
+        per_click: int = 1,
     ) -> None:
         """``sizes`` are the clicks that an epoch draws of each shard. ``own`` is the shard that the clicks are;
         without it they are those of all, and users keep their numbers."""
@@ -43,7 +44,8 @@ class ShardedFeed:
         self.total = sum(self.sizes)
         self.count = -(-self.total // batch_size)
         """Steps of an epoch."""
-        self._labels = torch.tensor([1.0, 0.0], device=data.device).view(2, 1, 1)
+        self.per_click = per_click
+        self._labels = labels_of(per_click, data.device)
 
     def __len__(self) -> int:
         return self.total
@@ -55,7 +57,7 @@ class ShardedFeed:
     def epoch(
         self, generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
     ) -> Iterator[ClickBatch]:
-        """Every click once, each with a new non-click; users without a non-click are left out."""
+        """Every click once, each with new non-clicks; users without a non-click are left out."""
         (generator,) = generators
         drawn = torch.randint(LARGEST_SEED, (len(self.sizes),), generator=generator, device=generator.device)
         seeds = drawn.tolist()
@@ -79,15 +81,15 @@ class ShardedFeed:
     def _pass(
         self, part: Interactions, shard: int, seed: int, negatives: Negatives
     ) -> Iterator[tuple[Tensor, ...]]:
-        """Users (1, b), items (2, 1, b) and weights, if there are some, of every step."""
+        """Users (1, b), items (1 + N, 1, b) and weights, if there are some, of every step."""
         generator = torch.Generator(part.device).manual_seed(seed)
         at_once = max(1, AT_ONCE // self.batch_size)
         marks = [*range(0, self.count, at_once), self.count] if self.count else [0]
         ends = [self._end(k, self.sizes[shard]) for k in range(self.count + 1)]
         blocks = [ends[b] - ends[a] for a, b in pairwise(marks)]
-        drawn = part.draw_pairs(blocks, [generator], negatives)
-        for (first, last), (users, clicked, unclicked, *weights) in zip(pairwise(marks), drawn, strict=True):
-            items = torch.stack([clicked, unclicked])
+        drawn = part.draw_pairs(blocks, [generator], negatives, self.per_click)
+        for (first, last), (users, *more) in zip(pairwise(marks), drawn, strict=True):
+            items, weights = torch.stack(more[: 1 + self.per_click]), more[1 + self.per_click :]
             users = users if self.own is not None else users * len(self.sizes) + shard
             for a, b in pairwise(ends[first : last + 1]):
                 own = slice(a - ends[first], b - ends[first])

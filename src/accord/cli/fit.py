@@ -79,8 +79,9 @@ def begin(typed: dict[str, Any], seconds: float) -> dict[str, Any]:
             words[name] = os.path.abspath(words[name])
     if is_address(words["data"]):
         words["data"] = "address"  # a password is not kept
-    for name in ("trusted", "decisions"):
-        if words[name] is not None and os.path.exists(words[name]):
+    for name in ("trusted", "decisions", "noise_kind"):
+        named = words[name] is not None and (name != "noise_kind" or Path(words[name]).suffix)
+        if named and os.path.exists(words[name]):
             words[name] = os.path.abspath(words[name])
     with joined() as ranks:
         if (is_restarted() or ranks.restarted) and _was_begun(typed["out"], words):

@@ -196,11 +196,10 @@ class GivenLabels(Given):
         refuse_given(FOR_CLICKS, **self.columns, valid=self.valid, **more, **of_clicks)
 
     def check(self, values: dict[str, Any]) -> type[Estimator]:
-        from accord.data.noise import check_kind
         from accord.estimators import Classifier
 
         Classifier.check_settings(values)
-        check_kind(self.noise_kind)
+        self._drawn()
         return Classifier
 
     def refuse_ranks(self, count: int) -> None:
@@ -211,19 +210,33 @@ class GivenLabels(Given):
     def fit_job(self, values: dict[str, Any], clean: Path | None) -> FitJob:
         from accord.tasks.fit_jobs import label_job
 
-        return label_job(self._examples(), values, self.noise, self.noise_kind, clean)
+        noise, kind, matrix = self._drawn()
+        return label_job(self._examples(), values, noise, kind, clean, matrix)
 
     def read(
         self, truths: Sequence[Path], ks: Sequence[int], protocol: str, inject: float
     ) -> tuple[Task, dict[str, Any]]:
-        from accord.data.noise import check_kind
-
-        check_kind(self.noise_kind)
+        noise, kind, matrix = self._drawn()
         examples = self._examples()
         if len(truths) > 1:
             raise SettingError("Labelled data take one --truth: a file of clean examples to test by.")
-        task = examples.task(self.noise, self.noise_kind, truths[0] if truths else None)
+        task = examples.task(noise, kind, truths[0] if truths else None, matrix)
         return task, {"augment": examples.augment}
+
+    def _drawn(self) -> tuple[float, str, Any]:
+        """The share of labels that are drawn anew, the kind of noise, and the matrix where a file of one is named;
+        then all labels are drawn from it unless a share is given."""
+        from accord.data.noise import MATRIX, check_kind, read_noise_matrix
+
+        path = Path(self.noise_kind)
+        if path.suffix and path.exists():
+            return self.noise or 1.0, MATRIX, read_noise_matrix(path)
+        check_kind(self.noise_kind)
+        if self.noise_kind == MATRIX:
+            raise SettingError(
+                "Noise by a matrix needs its file: noise_kind=matrix.csv, a row of numbers on each line."
+            )
+        return self.noise, self.noise_kind, None
 
     def _examples(self) -> LabelExamples:
         from accord.tasks.label_sources import LabelSource, read_examples
@@ -236,7 +249,10 @@ class GivenLabels(Given):
 
     def _typed(self) -> dict[str, Any]:
         own: dict[str, Any] = {"label": self.label, "labels": self.labels, "size": self.size}
-        return own | ({"noise": f"{self.noise:g}", "noise-kind": self.noise_kind} if self.noise else {})
+        return own | (self._typed_noise() if self._drawn()[0] else {})
+
+    def _typed_noise(self) -> dict[str, Any]:
+        return {"noise": f"{self._drawn()[0]:g}", "noise-kind": self.noise_kind}
 
 
 @contextmanager

@@ -62,6 +62,12 @@ _add(
     "accord simulate --users 2000 --items 1000 --interactions 100000 --noise 0.3 --seed 0 --out sim",
 )
 _add(
+    training.split,
+    "accord split clicks.csv --by leave-one-out --out parts",
+    "accord split ratings.csv --clean 'rating>=4' --by global-time --out parts",
+    "accord split clicks.csv --folds 5 --out folds",
+)
+_add(
     training.fit,
     "accord fit clicks.csv --out run --set c1=10",
     "accord fit digits --noise 0.4 --out run",

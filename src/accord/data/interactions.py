@@ -203,21 +203,29 @@ class Interactions:
         return part
 
     def draw_pairs(
-        self, at_once: int | list[int], generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
+        self,
+        at_once: int | list[int],
+        generators: Sequence[torch.Generator],
+        negatives: Negatives = "uniform",
+        per_click: int = 1,
     ) -> Iterator[tuple[Tensor, ...]]:
         """A pass of R runs, each with a stream of its own, so many clicks at a time, or of such sizes: users
-        (R, m), and for each a clicked item, an unclicked one, and, where there are weights, that of the click."""
+        (R, m), and for each a clicked item, ``per_click`` unclicked ones (each drawn anew, a tensor of its own),
+        and, where there are weights, that of the click."""
         orders = torch.stack([self._order(generator) for generator in generators])
         for rows in orders.split(at_once, 1):
             flat = rows.flatten()
             users = self.users.index_select(0, flat).long().view(rows.shape)
             clicked = self.items.index_select(0, flat).long().view(rows.shape)
             sizes = [rows.shape[1]] * len(generators)
-            unclicked = self.negatives_of(users.flatten(), sizes, generators, negatives).view(rows.shape)
+            unclicked = [
+                self.negatives_of(users.flatten(), sizes, generators, negatives).view(rows.shape)
+                for _ in range(per_click)
+            ]
             if self.weights is None:
-                yield users, clicked, unclicked
+                yield users, clicked, *unclicked
             else:
-                yield users, clicked, unclicked, self.weights.index_select(0, flat).view(rows.shape)
+                yield users, clicked, *unclicked, self.weights.index_select(0, flat).view(rows.shape)
 
     def negatives_of(
         self, users: Tensor, sizes: Sequence[int], generators: Sequence[torch.Generator], negatives: Negatives

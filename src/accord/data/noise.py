@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +12,10 @@ import numpy as np
 from accord.data.weak_noise import by_weak_model
 from accord.errors import DataError, SettingError, nearest
 
-__all__ = ["KINDS", "NoisyLabels", "add_noise", "add_noise_by_matrix", "check_kind"]
+__all__ = ["KINDS", "NoisyLabels", "add_noise", "add_noise_by_matrix", "check_kind", "read_noise_matrix"]
 
-NoiseKind = Literal["uniform", "others", "pair", "instance"]
+NoiseKind = Literal["uniform", "others", "pair", "instance", "matrix"]
+MATRIX = "matrix"
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,65 @@ def _inputs_of(labels: np.ndarray, inputs: Any, kind: str) -> np.ndarray:
 
 def check_kind(kind: str) -> None:
     """Refuse a kind of noise that is not known, with the nearest that is."""
-    if kind not in KINDS and kind not in KINDS_BY_INPUTS:
-        raise SettingError(f"Unknown kind of noise '{kind}': {nearest(kind, [*KINDS, *KINDS_BY_INPUTS])}")
+    if kind not in KINDS and kind not in KINDS_BY_INPUTS and kind != MATRIX:
+        words = nearest(kind, [*KINDS, *KINDS_BY_INPUTS])
+        raise SettingError(f"Unknown kind of noise '{kind}': {words} A file of a noise matrix is one too.")
+
+
+def read_noise_matrix(path: Path) -> np.ndarray:
+    """A square matrix whose row c says how labels of class c go wrong: .npy, or text with a row on each line."""
+    from accord.data.labelled_files import read_array
+    from accord.plain import read_plain
+
+    if path.suffix.lower() == ".npy":
+        return _checked_matrix(read_array(path), f"'{path}'")
+    lines = [line for line in read_plain(path).splitlines() if line.strip()]
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            rows.append([float(word) for word in line.replace(",", " ").replace(";", " ").split()])
+        except ValueError:
+            raise DataError(
+                f"'{path}', line {number}, holds something other than numbers; a noise matrix is a row of numbers "
+                "on each line, without names."
+            ) from None
+    return _checked_matrix(rows, f"'{path}'")
+
+
+def _checked_matrix(matrix: Any, where: str = "") -> np.ndarray:
+    """A row of probabilities for each class, or an error."""
+    try:
+        rows = np.atleast_1d(np.asarray(matrix, float))
+    except (ValueError, TypeError):  # rows of different lengths, or words
+        rows = np.empty(0)
+    size = len(rows)
+    bad = not size or rows.shape != (size, size) or not np.isfinite(rows).all() or (rows < 0).any()
+    if bad or not np.allclose(rows.sum(1), 1, atol=1e-6):
+        what = f"{where} is none: " if where else ""
+        raise SettingError(
+            f"{what}A noise matrix is square, has no negative numbers, and each of its rows sums to 1."
+        )
+    return rows
+
+
+def _by_matrix(labels: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    edges = np.cumsum(rows, 1)
+    edges[:, -1] = 1.0
+    return (rng.random(len(labels))[:, None] >= edges[labels]).sum(1)
 
 
 def add_noise(
-    labels: np.ndarray, classes: int, rate: float, *, kind: str = "uniform", seed: int = 0, inputs: Any = None
+    labels: np.ndarray,
+    classes: int,
+    rate: float,
+    *,
+    kind: str = "uniform",
+    seed: int = 0,
+    inputs: Any = None,
+    matrix: Any = None,
 ) -> NoisyLabels:
-    """Redraw the labels of a share of the examples, chosen at random; the kind `instance` needs their inputs.
+    """Redraw the labels of a share of the examples, chosen at random; the kind `instance` needs their inputs, and
+    `matrix` a row of probabilities for each class, from which new labels are drawn.
 
     >>> add_noise(np.zeros(10, int), classes=2, rate=0.5, kind="others").realised
     0.5
@@ -112,22 +165,25 @@ def add_noise(
         return NoisyLabels(noisy, labels, kind, rate)
     chosen = rng.permutation(len(labels))[: round(rate * len(labels))]
     noisy = labels.copy()
-    noisy[chosen] = KINDS[kind](labels[chosen], classes, rng)
+    if kind == MATRIX:
+        noisy[chosen] = _by_matrix(labels[chosen], _of_classes(matrix, classes), rng)
+    else:
+        noisy[chosen] = KINDS[kind](labels[chosen], classes, rng)
     return NoisyLabels(noisy, labels, kind, rate)
+
+
+def _of_classes(matrix: Any, classes: int) -> np.ndarray:
+    if matrix is None:
+        raise SettingError("Noise of the kind 'matrix' is drawn from a matrix; give it with matrix=.")
+    rows = _checked_matrix(matrix)
+    if len(rows) != classes:
+        raise SettingError(f"The noise matrix has {len(rows)} rows for {classes} classes; give one for each.")
+    return rows
 
 
 def add_noise_by_matrix(labels: np.ndarray, matrix: Any, *, seed: int = 0) -> NoisyLabels:
     """Redraw every label from the row of its class: ``matrix[c][j]`` is P(ỹ = j | y = c)."""
-    try:
-        rows = np.atleast_1d(np.asarray(matrix, float))
-    except (ValueError, TypeError):  # rows of different lengths, or words
-        rows = np.empty(0)
-    classes = len(rows)
-    if rows.shape != (classes, classes) or (rows < 0).any() or not np.allclose(rows.sum(1), 1, atol=1e-6):
-        raise SettingError("A noise matrix is square, has no negative numbers, and each of its rows sums to 1.")
-    labels = _class_numbers(labels, classes, "the noise matrix has")
-    rng = np.random.default_rng([seed, 0x4015E])
-    edges = np.cumsum(rows, 1)
-    edges[:, -1] = 1.0
-    noisy = (rng.random(len(labels))[:, None] >= edges[labels]).sum(1)
+    rows = _checked_matrix(matrix)
+    labels = _class_numbers(labels, len(rows), "the noise matrix has")
+    noisy = _by_matrix(labels, rows, np.random.default_rng([seed, 0x4015E]))
     return NoisyLabels(noisy, labels, "matrix", float(1 - np.diag(rows)[labels].mean()) if len(labels) else 0.0)

@@ -97,20 +97,26 @@ class StoredInteractions(Interactions):
         return list(zip(first, [*first[1:], self.n_users], strict=True))
 
     def draw_pairs(
-        self, at_once: int | list[int], generators: Sequence[torch.Generator], negatives: Negatives = "uniform"
+        self,
+        at_once: int | list[int],
+        generators: Sequence[torch.Generator],
+        negatives: Negatives = "uniform",
+        per_click: int = 1,
     ) -> Iterator[tuple[Tensor, ...]]:
         if not isinstance(at_once, int):
             raise NotImplementedError("a log in files is passed through in batches of one size")
-        runs = [self._run(at_once, generator, negatives) for generator in generators]
+        runs = [self._run(at_once, generator, negatives, per_click) for generator in generators]
         for each in zip(*runs, strict=True):  # all have as many clicks
             yield tuple(torch.stack(column) for column in zip(*each, strict=True))
 
-    def _run(self, at_once: int, generator: torch.Generator, negatives: Negatives) -> Iterator[list[Tensor]]:
+    def _run(
+        self, at_once: int, generator: torch.Generator, negatives: Negatives, per_click: int
+    ) -> Iterator[list[Tensor]]:
         """A pass of one run: users, clicked and unclicked items, and weights if there are any; (m,) each."""
         waiting: list[Tensor] = []
         for pages in torch.randperm(len(self._pages), generator=generator).split(PAGES):
             block, users = self._block(sorted(pages.tolist()))
-            for drawn in block.draw_pairs(at_once, [generator], negatives):
+            for drawn in block.draw_pairs(at_once, [generator], negatives, per_click):
                 own = [users[drawn[0][0]], *(column[0] for column in drawn[1:])]
                 waiting = [torch.cat(pair) for pair in zip(waiting, own, strict=True)] if waiting else own
                 while len(waiting[0]) >= at_once:

@@ -153,7 +153,9 @@ class Estimator:
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
         """Settings from keywords, refused in one sentence where they are wrong."""
-        return make_settings(cls.task, values)
+        settings = make_settings(cls.task, values)
+        settings.method_class.refuse(settings)
+        return settings
 
     @classmethod
     def _named_method(cls, method: Any, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:

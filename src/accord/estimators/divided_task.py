@@ -15,9 +15,6 @@ from accord.models.stack import as_stack
 from accord.ranks.group import Ranks
 from accord.ranks.tables import whole_network
 
-DEPTH = 20
-"""Metrics are measured at so many items."""
-
 
 @dataclass(frozen=True, eq=False)
 class DividedTask:
@@ -30,7 +27,7 @@ class DividedTask:
         return self is other
 
     def measure(self, target: Any, which: Sequence[int], tasks: Sequence[DividedTask]) -> dict[str, Tensor]:
-        """Metrics at 20 of the only member of a stack, each (1,). It scores with whole tables of items."""
+        """Metrics of the only member of a stack, each (1,). It scores with whole tables of items."""
         (network,) = as_stack(target).networks
         with self.ranks.sending("validation"):
             near: Any = whole_network(network, users=False)
@@ -38,13 +35,14 @@ class DividedTask:
 
     def means(self, scorer: Scorer) -> dict[str, Tensor]:
         """The same of a scorer of this rank's users, each a number."""
-        names = [f"{name}@{DEPTH}" for name in METRICS]
+        ks = self.own.ks
+        names = [f"{name}@{k}" for k in ks for name in METRICS]
         with self.ranks.sending("validation"):
-            each = stacked_metrics(lambda users: scorer(users)[None], self.own, [DEPTH], 1)
+            each = stacked_metrics(lambda users: scorer(users)[None], self.own, ks, 1)
             settled = self.own.settled
             sums = [each[name].double().sum() for name in names]
             if settled is not None:
-                more = settled.sums([DEPTH])
+                more = settled.sums(ks)
                 sums = [own + more[name].double() for own, name in zip(sums, names, strict=True)]
             users = len(self.own.users) + (0 if settled is None else len(settled))
             total = self.ranks.summed(torch.stack([*sums, sums[0].new_tensor(float(users))]))

@@ -10,7 +10,7 @@ class RecommenderKeywords(TypedDict, total=False):
     epochs: int
     """The largest number of epochs in a phase."""
     batch_size: int
-    """Clicks in a step; the same number of non-clicks is drawn."""
+    """Clicks in a step; as many non-clicks are drawn, times ``negatives``."""
     seed: int
     """One number from which every random stream is derived."""
     device: str
@@ -20,16 +20,23 @@ class RecommenderKeywords(TypedDict, total=False):
     for the last layer (head), or all layers are reset (reset); each network then draws its own."""
     dims: int | None
     """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
-    item_bias: bool
-    """Give every item an offset of its own (the paper's models have none)."""
+    item_bias: bool | None
+    """Give every item an offset of its own: by default mf, gmf and neumf have one (the paper's have none). cdae
+    always has one, lightgcn and models that are solved never."""
     init_std: float
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
     patience: int | None
-    """Epochs without a better validation NDCG@20 before a phase stops; by default 10, and on a log of few clicks
-    as many as make 300 steps. 0 trains all epochs."""
+    """Epochs without a better noisy validation before a phase stops; by default 10, and on a log of few clicks as
+    many as make 300 steps. 0 trains all epochs."""
+    metric: str
+    """The metric of noisy validation that chooses the epoch and, in a search, the settings: ndcg, recall,
+    precision, hit or mrr, at the length of a list, such as recall@50."""
     restore: Literal["best", "last"] | None
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
     council's student, which learns what the council says, not the clicks)."""
+    negatives: int
+    """Non-clicks that are drawn for each click in every step; those of a click weigh as much as the click. Models
+    that read whole rows (cdae) and models that are solved take one."""
     learning_rate: float | None
     """Adam's step size; by default 0.003, and 0.01 for lightgcn; three times that for a council's student."""
     l2: float | None
@@ -37,8 +44,10 @@ class RecommenderKeywords(TypedDict, total=False):
     of that for a council's student."""
     updates: Literal["auto", "dense", "rows"]
     """Adam's updates: dense (the paper's), by the rows a batch touched, or by rows for large tables alone."""
-    split: Literal["auto", "time", "random"]
-    """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
+    split: Literal["auto", "time", "random", "global-time", "leave-one-out"]
+    """How validation clicks are chosen: each user's latest (time), at random, the latest of the whole log (global-
+    time), one of each user, the latest if times are known (leave-one-out); auto takes each user's latest if
+    times are known, and else random ones."""
     valid_share: float
     """Share of the log held out for choosing the epoch."""
     valid_users: int
@@ -88,6 +97,11 @@ class RecommenderKeywords(TypedDict, total=False):
     """Weight of KL(g‖f) in DeCA and of KL(f‖f′) in DeCA(p), against the other direction."""
     sub_tasks: Literal["both", "dp", "dn", "joint"]
     """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
+    stage_one_epochs: int | None
+    """T1, the epochs with the constants c0 and c1; afterwards these go, and both noise models explain every
+    example, as with many classes. By default all epochs: the paper's recommenders have no second stage."""
+    expectation: Literal["printed", "full"]
+    """The second stage as the paper prints it, without the observed class where it is not the step's, or full."""
     noise_model: Any
     """Model of the two noise models h and h′; in Python also any callable (users, items) -> module."""
     prior: Any
@@ -98,9 +112,14 @@ class RecommenderKeywords(TypedDict, total=False):
     beta: float
     """R-CE: how strongly believed examples count more."""
     drop_rate: float
-    """T-CE: the share of clicks left out in the end (the paper searches 0.05, 0.1, 0.2)."""
+    """T-CE: the clicks left out in the end, as a share of all examples of a batch, non-clicks among them: with one
+    non-click for each click, twice that share of the clicks (the paper searches 0.05, 0.1, 0.2)."""
     ramp_epochs: int
     """T-CE: epochs until that share is reached."""
+    loss: Literal["bce", "bpr", "softmax"]
+    """What normal training minimises: cross-entropy of clicks and non-clicks one by one (bce), BPR of each click
+    against each of its non-clicks, or the click's cross-entropy in a softmax over itself and its non-clicks.
+    With the last two, scores order the items of one user, and qualities of different users do not compare."""
 
 
 class ClassifierKeywords(TypedDict, total=False):
@@ -179,6 +198,8 @@ class ClassifierKeywords(TypedDict, total=False):
     noise_model: Any
     """Network of hφ: auto, the paper's two layers, or a model for tables, whose columns are the target's features
     and the class; in Python also any torch module, or a callable (shape, classes) -> module."""
+    noise_width: int | None
+    """Width of the hidden layer of hφ, with noise_model auto; by default that of the features."""
     noise_classes: int | None
     """Classes an example sums over in the second stage: half its likeliest, half in turn; by default all up to 100
     classes, and 64 beyond."""

@@ -17,7 +17,7 @@ from accord.data.ids import Ids
 from accord.data.interactions import Interactions
 from accord.data.marks import RIGHT, UNKNOWN, WRONG
 from accord.data.reading import Columns
-from accord.data.splits import holdout_mask
+from accord.data.splits import WAYS, Way, chosen_way, holdout_mask
 from accord.errors import DataError, SettingError
 from accord.evaluation.ranking import Scorer
 from accord.ranks.group import ALONE, Ranks
@@ -85,12 +85,12 @@ def split_log(
     notes: dict[str, Any] = {"clicks": len(clicks), "merged": clicks.merged}
     notes |= {"dropped": dropped} if dropped else {}
     if valid is None:
-        by_time = settings.split == "time" or (settings.split == "auto" and clicks.times is not None)
-        held = _held_out(clicks, settings, by_time, before, places)
+        way = chosen_way(settings.split, clicks)
+        held = _held_out(clicks, settings, way, before, places)
         for rows in slices(len(part)):
             part[rows][held[rows]] = VALID
             release(part, held)
-        notes["split"] = "each user's latest clicks" if by_time else "random clicks"
+        notes["split"] = WAYS[way]
     else:
         clicks, part = with_validation(clicks, part, valid, notes)
     if clicks.marks is not None:
@@ -108,16 +108,16 @@ def split_log(
     return SplitLog(clicks, part, notes)
 
 
-def _held_out(clicks: Clicks, settings: Any, by_time: bool, before: np.ndarray | None, places: Any) -> np.ndarray:
+def _held_out(clicks: Clicks, settings: Any, way: Way, before: np.ndarray | None, places: Any) -> np.ndarray:
     """True for the clicks to hold out. What an earlier model was trained on would tell nothing: what it held out
     stays held out, and a share of the new clicks joins it."""
     if before is None:
-        return holdout_mask(clicks, settings.valid_share, seed=settings.seed, by_time=by_time, places=places)
+        return holdout_mask(clicks, settings.valid_share, seed=settings.seed, by=way, places=places)
     new = before < 0
     held = (before == VALID) | (before == VALID_FILE)
     if new.any():
         own = clicks.subset(new)
-        held[new] = holdout_mask(own, settings.valid_share, seed=settings.seed, by_time=by_time)
+        held[new] = holdout_mask(own, settings.valid_share, seed=settings.seed, by=way)
     return held
 
 

@@ -15,7 +15,7 @@ from accord.estimators.handed import copied, is_frozen
 from accord.estimators.naming import is_estimator, is_own, object_of
 from accord.estimators.scikit_models import SCIKIT, Lessons, ScikitModel
 from accord.methods.assembly import LABEL_HEAD, LabelHead
-from accord.methods.two_stage import NOISE
+from accord.methods.two_stage import NOISE, NOISE_WIDTH, WIDEST_NOISE
 from accord.models import model_of, trait
 from accord.models.classifiers import FeatureModel, JoinedNoise, NoiseModel, WeightNet, Wrapped
 from accord.training import seeded
@@ -68,6 +68,11 @@ class Networks:
     def _fresh(self, architecture: Any) -> nn.Module:
         if architecture == NOISE:
             return NoiseModel(self._feature_width(), self.classes)
+        if str(architecture).startswith(NOISE_WIDTH):
+            hidden = int(architecture.removeprefix(NOISE_WIDTH))
+            if not 1 <= hidden <= WIDEST_NOISE:
+                raise ValueError(f"hφ of width {hidden}")  # such a run folder is damaged
+            return NoiseModel(self._feature_width(), self.classes, hidden)
         if str(architecture).startswith(f"{NOISE} "):
             return self._joined_noise(architecture.removeprefix(f"{NOISE} "))
         if architecture == "weight-net":

@@ -58,6 +58,8 @@ def _opened(rec: Recommender, source: Mapping[str, Any]) -> OpenLog | None:
     """A log that the ranks can read together, if it is one."""
     if rec._factory is not None or any(source.get(name) is not None for name in WHOLE):
         return None
+    if rec.settings.split == "global-time":  # which asks for the times of all clicks
+        return None
     given = source["log"]
     if not isinstance(given, str | Path) or not (Path(given).suffix == ".parquet" or Path(given).is_dir()):
         return None

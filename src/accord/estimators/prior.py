@@ -22,7 +22,7 @@ from accord.estimators.council.members import Asked, Member, refuse_lost, told_o
 from accord.estimators.naming import is_scorer, object_of
 from accord.estimators.networks import logits_twice
 from accord.estimators.run_folder import seconds_of_members
-from accord.estimators.settings import COUNCIL
+from accord.estimators.settings import COUNCIL, takes_item_bias
 from accord.methods.assembly import Taught
 from accord.models.stack import stack_kind
 from accord.training import Callback
@@ -138,7 +138,10 @@ def _wanted(est: Estimator, given: Any) -> Estimator:
         own = {name: value for name, value in given.changed_settings().items() if name in seed}
         return given.renewed(**seed | own, device=settings.device)
     fields = type(settings).model_fields
-    left = {*settings.method_class.settings_of(est.task).model_fields, "learning_rate", "l2"} & set(fields)
+    of_target = {*settings.method_class.settings_of(est.task).model_fields, "learning_rate", "l2", "negatives"}
+    left = of_target & set(fields)
+    if isinstance(given, str) and est.task == "clicks" and not takes_item_bias(given, settings.item_bias):
+        left.add("item_bias")
     usual = {name: fields[name].default for name in left} | seed
     if given == COUNCIL:
         return est.renewed(method=COUNCIL, **usual)

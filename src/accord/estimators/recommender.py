@@ -40,7 +40,15 @@ from accord.estimators.originals import JudgedLog, Source, original
 from accord.estimators.recommender_data import interactions_of, split_of
 from accord.estimators.scorers import WANTED, is_function
 from accord.estimators.serving.served import Served
-from accord.estimators.settings import check_prior, refuse_solved, usual_method
+from accord.estimators.settings import (
+    check_metric,
+    check_prior,
+    refuse_item_bias,
+    refuse_negatives,
+    refuse_solved,
+    takes_item_bias,
+    usual_method,
+)
 from accord.models import check_model, is_solved
 from accord.models.recommenders import PairModel
 from accord.ranks.group import ALONE, Ranks
@@ -102,6 +110,9 @@ class Recommender(Served, Estimator):
         check_model(settings.model, cls.task, CUSTOM)
         check_prior(settings, cls.task)
         refuse_solved(settings, cls.task)
+        refuse_negatives(settings)
+        check_metric(settings.metric)
+        refuse_item_bias(settings)
         for name in ("auxiliary", "noise_model"):
             value = getattr(settings, name)
             if value != OWN[name]:
@@ -343,6 +354,8 @@ class Recommender(Served, Estimator):
         def make(settings: dict[str, Any]) -> Self:
             own = model if settings["model"] == CUSTOM and model is not None else settings["model"]
             values: dict[str, Any] = {**settings, "model": own}
+            if not takes_item_bias(settings["model"], values.get("item_bias")):
+                del values["item_bias"]  # it was ignored
             return cls(**values)
 
         return run_folder.load(Path(path), cls.kind, model is not None, make)

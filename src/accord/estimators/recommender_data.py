@@ -110,6 +110,11 @@ def interactions_of(rec: Recommender, part: int | np.ndarray, device: torch.devi
     return made
 
 
+def validation_depths(settings: Any) -> tuple[int, ...]:
+    """Lengths of the lists that are measured after every epoch: 20, and that of the metric that chooses."""
+    return tuple(sorted({20, int(settings.metric.partition("@")[2])}))
+
+
 def validation_task(rec: Recommender, training: Interactions) -> Any:
     """The clicks that are held out, to be ranked high."""
     held = where_true(rec.part_, lambda some: (some != TRAIN) & (some != SEEN))
@@ -137,7 +142,7 @@ def _task(
         kept = np.isin(users, drawn_users(everyone, most, seed))
         users, items = users[kept] // ranks.size, items[kept]
     task = RankingTask.from_pairs(users, items, masked, max_users=None if ranks.many else most, seed=seed)
-    return as_served(rec, task, masked[0])
+    return as_served(rec, replace(task, ks=validation_depths(rec.settings)), masked[0])
 
 
 def as_served(rec: Recommender, task: RankingTask, training: Interactions) -> RankingTask:

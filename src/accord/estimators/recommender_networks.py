@@ -13,7 +13,7 @@ from accord.estimators.handed import ByIds, copied
 from accord.estimators.log_split import refuse_other_ids
 from accord.estimators.naming import is_scorer, object_of, unspelled
 from accord.estimators.scorers import ScoredPairs, gives_scores, is_function
-from accord.estimators.settings import not_taken
+from accord.estimators.settings import not_taken, refuse_negatives_of
 from accord.methods.assembly import HEAD, CouncilHead
 from accord.models import is_solved, recommender_factory
 from accord.models.recommenders import PairModel
@@ -42,12 +42,13 @@ def build(
         settings = rec.check_settings(unspelled(chosen))
         chosen = settings.model
     factory = recommender_factory(
-        chosen, settings, dims=settings.dims, item_bias=settings.item_bias, init_std=settings.init_std
+        chosen, settings, dims=settings.dims, item_bias=settings.item_bias is not False, init_std=settings.init_std
     )
     with seeded(settings.seed, "network", role), dividing(ranks):
         network = _made(rec, factory)
     _refuse_other_than_pairs(network)
     if architecture is None:
+        refuse_negatives_of(settings, network, f"the {type(network).__name__}")
         _refuse_untrainable(network, settings, rec.task, training)
     network.to(training.device)
     if hasattr(network, "bind"):

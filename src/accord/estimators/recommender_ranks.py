@@ -52,16 +52,17 @@ def refuse_undivided(rec: Recommender, ranks: Ranks) -> None:
         )
 
 
-def feed_for(training: Interactions, ranks: Ranks) -> Any:
-    """What makes the batches of a training set: in shards where several ranks, or one for several, make them."""
+def feed_for(training: Interactions, ranks: Ranks, per_click: int) -> Any:
+    """What makes the batches of a training set, with so many non-clicks for each click: in shards where several
+    ranks, or one for several, make them."""
     if ranks.shards == 1 and not ranks.many:
-        return ClickFeed
+        return partial(ClickFeed, per_click=per_click)
     if not ranks.many:
         drawn = torch.where(training.full_users, 0, training.degrees)
         sizes = [int(drawn[shard :: ranks.shards].sum()) for shard in range(ranks.shards)]
-        return partial(ShardedFeed, sizes=sizes, own=None)
-    sizes = ranks.numbers(training.drawn_in_an_epoch)
-    return partial(ShardedFeed, sizes=sizes, own=ranks.rank, from_all=partial(_from_all, ranks))
+        return partial(ShardedFeed, sizes=sizes, own=None, per_click=per_click)
+    sizes, from_all = ranks.numbers(training.drawn_in_an_epoch), partial(_from_all, ranks)
+    return partial(ShardedFeed, sizes=sizes, own=ranks.rank, from_all=from_all, per_click=per_click)
 
 
 def _from_all(ranks: Ranks, numbers: Tensor) -> Tensor:

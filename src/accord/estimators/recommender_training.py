@@ -19,7 +19,13 @@ from accord.estimators.handed import told_of, weights_of
 from accord.estimators.limits import require_memory
 from accord.estimators.log_split import TRAIN, SplitLog
 from accord.estimators.originals import Source
-from accord.estimators.recommender_data import eval_task, interactions_of, split_of, validation_task
+from accord.estimators.recommender_data import (
+    eval_task,
+    interactions_of,
+    split_of,
+    validation_depths,
+    validation_task,
+)
 from accord.estimators.recommender_networks import NO_WEIGHTS, build
 from accord.estimators.recommender_ranks import feed_for, refuse_undivided
 from accord.estimators.recommender_stacks import shared_by_stack
@@ -52,10 +58,11 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
     rows = b"".join(np.packbits(some == TRAIN).tobytes() for (some,) in blocks(rec.part_))
     made = cache.get(("train", rows, str(device)), [split.clicks], lambda: interactions_of(rec, TRAIN, device))
     drawn = settings.seed if split.held_users > settings.valid_users else None  # which are ranked is drawn
-    key = ("valid", rows, settings.valid_users, drawn, settings.cold_users)
+    ks = validation_depths(settings)
+    key = ("valid", rows, settings.valid_users, drawn, settings.cold_users, ks)
     valid = cache.get(key, [split.clicks], lambda: validation_task(rec, made))
     watched = source.get("eval_set")
-    key = ("eval_set", rows, settings.valid_users, settings.cold_users)
+    key = ("eval_set", rows, settings.valid_users, settings.cold_users, ks)
     eval_set = cache.get(key, [split.clicks, watched], lambda: eval_task(rec, watched, made))
     if isinstance(made, StoredInteractions) and ranks.shards > 1:
         raise SettingError("Several ranks train a log that fits into memory; give each more memory, or start one.")
@@ -74,7 +81,7 @@ def prepare(rec: Recommender, source: Mapping[str, Any], device: torch.device, c
         return network if warm is None else warm.begin(network, role)
 
     return Prepared(
-        Run(options, made, feed_for(made, ranks), valid, eval_set, ranks=ranks),
+        Run(options, made, feed_for(made, ranks, settings.negatives), valid, eval_set, ranks=ranks),
         built,
         settings.model if rec._factory is None else CUSTOM,
         [*_identity(rec, split, source), *([] if warm is None else warm.identity())],

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from accord.estimators.base import Estimator
 
 E = TypeVar("E", bound="Estimator")
-KINDS = ("recommender", "classifier", "simulation", "recommender export")
+KINDS = ("recommender", "classifier", "simulation", "split", "recommender export")
 CONFIG, WEIGHTS, IDS, CLICKS = "config.json", "weights.safetensors", "ids.parquet", "clicks.parquet"
 HISTORY, METRICS, REPORT = "history.jsonl", "metrics.json", "report.html"
 VOTES = {"votes": pa.int16(), "voters": pa.int16(), "agreement": pa.float32()}
@@ -107,7 +107,7 @@ def check_free(path: Path, kind: str, *, overwrite: bool = False, decided_by: Co
 
 
 def kind_of(path: Path) -> str | None:
-    """What a folder of ours holds: a recommender, a classifier or a simulation; None for any other place."""
+    """What a folder of ours holds, such as a recommender or a simulation; None for any other place."""
     try:
         config = read_json(path / CONFIG)
     except DataError:

@@ -18,6 +18,7 @@ from accord.data.log_rows import PER_ROW
 from accord.errors import SettingError, nearest
 from accord.estimators.handed import Pretrained, is_frozen
 from accord.estimators.naming import OWN, is_estimator, is_scorer
+from accord.evaluation.ranking import METRICS
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
 from accord.models import MODELS, check_model, is_solved, models_of, settings_of, space_of, trait
 from accord.optim import Updates
@@ -70,6 +71,8 @@ RATE, L2, DIMS = 3e-3, 0.06, 32
 PATIENCE, PATIENT_STEPS = 10, 300
 """Epochs, and steps, without a better one before a recommender stops, if the user gives no patience."""
 GIGABYTE = 1e9
+DEEPEST = 1000
+"""The longest list by which an epoch is chosen."""
 SGD_RATE, ADAM_RATE = 0.1, 1e-3
 """The same rates for classifiers."""
 FINE_TUNING = 0.1
@@ -96,20 +99,27 @@ class ClickSettings(TaskSettings):
     for ease, ials, rp3beta and itemknn, and for what comes fitted."""
     dims: int | None = Field(default=None, ge=1, le=4096)
     """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
-    item_bias: bool = True
-    """Give every item an offset of its own (the paper's models have none)."""
+    item_bias: bool | None = None
+    """Give every item an offset of its own: by default mf, gmf and neumf have one (the paper's have none). cdae
+    always has one, lightgcn and models that are solved never."""
     init_std: float = Field(default=0.1, gt=0)
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
     epochs: int = Field(default=100, ge=1)
     """The largest number of epochs in a phase."""
     patience: int | None = Field(default=None, ge=0)
-    """Epochs without a better validation NDCG@20 before a phase stops; by default 10, and on a log of few clicks as
+    """Epochs without a better noisy validation before a phase stops; by default 10, and on a log of few clicks as
     many as make 300 steps. 0 trains all epochs."""
+    metric: str = "ndcg@20"
+    """The metric of noisy validation that chooses the epoch and, in a search, the settings: ndcg, recall,
+    precision, hit or mrr, at the length of a list, such as recall@50."""
     restore: Literal["best", "last"] | None = None
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
     council's student, which learns what the council says, not the clicks)."""
     batch_size: int = Field(default=2048, ge=1)
-    """Clicks in a step; the same number of non-clicks is drawn."""
+    """Clicks in a step; as many non-clicks are drawn, times ``negatives``."""
+    negatives: int = Field(default=1, ge=1, le=1000)
+    """Non-clicks that are drawn for each click in every step; those of a click weigh as much as the click. Models
+    that read whole rows (cdae) and models that are solved take one."""
     learning_rate: float | None = Field(default=None, gt=0, le=1)
     """Adam's step size; by default 0.003, and 0.01 for lightgcn; three times that for a council's student."""
     l2: float | None = Field(default=None, ge=0)
@@ -117,8 +127,10 @@ class ClickSettings(TaskSettings):
     of that for a council's student."""
     updates: Updates = "auto"
     """Adam's updates: dense (the paper's), by the rows a batch touched, or by rows for large tables alone."""
-    split: Literal["auto", "time", "random"] = "auto"
-    """How validation clicks are chosen: each user's latest (time), at random, or latest if times are known."""
+    split: Literal["auto", "time", "random", "global-time", "leave-one-out"] = "auto"
+    """How validation clicks are chosen: each user's latest (time), at random, the latest of the whole log
+    (global-time), one of each user, the latest if times are known (leave-one-out); auto takes each user's latest if
+    times are known, and else random ones."""
     valid_share: float = Field(default=0.1, gt=0, lt=0.9)
     """Share of the log held out for choosing the epoch."""
     valid_users: int = Field(default=10_000, ge=1)
@@ -139,6 +151,7 @@ class ClickSettings(TaskSettings):
             weight_decay=(l2 if self.l2 is None else self.l2) / n_users,
             patience=PATIENCE if self.patience is None else self.patience,
             patient_steps=PATIENT_STEPS if self.patience is None else 0,
+            metric=self.metric,
             restore=self.kept_epoch,
             updates=self.updates,
             capture=capture,
@@ -155,7 +168,8 @@ class ClickSettings(TaskSettings):
         wide = dims * trait(self.model, "numbers_per_dim", 1)
         networks = self.method_class.network_count
         batch = min(self.batch_size, n_clicks)
-        numbers = (n_users + n_items) * wide * networks * 4 + batch * wide * networks * 12
+        examples = 2 * batch * (1 + self.negatives)
+        numbers = (n_users + n_items) * wide * networks * 4 + examples * wide * networks * 3
         return 4 * numbers + clicks
 
 
@@ -282,8 +296,15 @@ def searched_space(task: str, method: str, model: str) -> Space:
 
 def refuse_solved(settings: Any, task: str) -> None:
     """Refuse a model without gradients for a method that needs them."""
-    if is_solved(settings.model) and not settings.method_class.takes_solved:
+    if not is_solved(settings.model):
+        return
+    if not settings.method_class.takes_solved:
         raise SettingError(not_taken(settings.method, settings.model, task))
+    if settings.loss != "bce":
+        raise SettingError(
+            f"Setting 'loss' is '{settings.loss}', but model '{settings.model}' is solved without one: leave it "
+            "out, or take a model that learns by gradients, such as gmf."
+        )
 
 
 def takes(method: str, model: str, task: str) -> bool:
@@ -299,6 +320,53 @@ def not_taken(method: str, model: str, task: str) -> str:
         f"Method '{method}' learns by gradients, and model '{model}' is solved without any: take "
         f"method={' or '.join(repr(name) for name in methods)}, or a model of {models}."
     )
+
+
+def check_metric(metric: str) -> None:
+    """Refuse what is no metric of a ranking."""
+    name, at, k = metric.partition("@")
+    if name not in METRICS or not at or not (k.isascii() and k.isdigit()) or not 1 <= int(k) <= DEEPEST:
+        raise SettingError(
+            f"Setting 'metric': choose {', '.join(METRICS[:-1])} or {METRICS[-1]} at a length of 1 to {DEEPEST}, "
+            f"such as recall@50 (it was {metric!r})."
+        )
+
+
+def refuse_negatives(settings: Any) -> None:
+    """Refuse several non-clicks for each click where a network of the training cannot learn from them."""
+    if settings.negatives == 1:
+        return
+    own = {"deca": ("model", "noise_model", "auxiliary"), "deca-p": ("model", "noise_model")}
+    for role in own.get(settings.method, ("model",)):
+        name = getattr(settings, role)
+        if name in MODELS:
+            refuse_negatives_of(settings, MODELS.find(name), f"{role} '{name}'")
+
+
+def refuse_negatives_of(settings: Any, model: Any, words: str) -> None:
+    """The same, of one model: its class or a network."""
+    if settings.negatives > 1 and (is_solved(model) or getattr(model, "reads_rows", False)):
+        why = "is solved without them" if is_solved(model) else "learns whole rows of clicks"
+        raise SettingError(
+            f"Setting 'negatives' is {settings.negatives}, but {words} {why}: leave negatives at 1, or take "
+            "another model, such as gmf, neumf or lightgcn."
+        )
+
+
+def refuse_item_bias(settings: Any) -> None:
+    """Refuse an item bias, or to be without one, where a model would ignore it."""
+    if not takes_item_bias(settings.model, settings.item_bias):
+        always = trait(settings.model, "fixed_item_bias", None)
+        raise SettingError(
+            f"Setting 'item_bias' is {settings.item_bias}, but model '{settings.model}' "
+            f"{'always' if always else 'never'} has one: leave it out, or take mf, gmf or neumf."
+        )
+
+
+def takes_item_bias(model: str, wanted: bool | None) -> bool:
+    """Whether a model can be with an item bias, or without one, as wanted."""
+    fixed = False if is_solved(model) else trait(model, "fixed_item_bias", None)
+    return wanted is None or fixed is None or wanted == fixed
 
 
 def check_prior(settings: Any, task: str) -> None:

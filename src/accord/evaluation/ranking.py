@@ -27,6 +27,16 @@ BLOCK, GPU_BLOCK = 1 << 22, 1 << 28
 """Scores held at a time: a block of users is as long as fits."""
 
 
+def in_words(metric: str) -> str:
+    """A metric as it is written in a sentence.
+
+    >>> in_words("ndcg@20"), in_words("recall@50")
+    ('NDCG@20', 'recall@50')
+    """
+    name, at, k = metric.partition("@")
+    return f"{name.upper() if name in ('ndcg', 'mrr') else name}{at}{k}"
+
+
 @dataclass(frozen=True)
 class RankingTask:
     """Which items should rank high for which users, and which are left out because they were seen."""
@@ -40,6 +50,8 @@ class RankingTask:
     """For each user of the catalogue, relevant items outside it."""
     settled: Settled | None = None
     """Further users, whom no model ranks for; `mean_metrics` and `stacked_means` count them."""
+    ks: tuple[int, ...] = (20,)
+    """The lengths of lists that `measure` measures."""
 
     @staticmethod
     def from_pairs(
@@ -75,12 +87,12 @@ class RankingTask:
         return self is other
 
     def measure(self, target: Any, which: Sequence[int], tasks: Sequence[RankingTask]) -> dict[str, Tensor]:
-        """Metrics at 20 of these members of a stack, each on a task of its own; those that share one, together."""
+        """Metrics of these members of a stack, each on a task of its own; those that share one, together."""
         found: dict[str, Tensor] = {}
         for key, task in {id(task): task for task in tasks}.items():
             own = [k for k, other in enumerate(tasks) if id(other) == key]
             members = [which[k] for k in own]
-            means = stacked_means(lambda users, m=members: target.scores(users, m), task, [20], len(own))
+            means = stacked_means(lambda users, m=members: target.scores(users, m), task, task.ks, len(own))
             for name, values in means.items():
                 found.setdefault(name, values.new_empty(len(which)))[own] = values
         return found

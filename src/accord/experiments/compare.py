@@ -62,6 +62,8 @@ def full_summary(
     """The summary of the cells that are done, with intervals; of summaries made ``before`` some may stay."""
     summary = summarise(results, study)
     summary |= {"rules": list(study.rules)} if study.rules else {}
+    changed = {method: list(study.rules_of(method)) for method in study.methods if study.rules_of(method)}
+    summary |= {"row_rules": changed} if changed else {}
     add_served(summary, f"valid {study.validation_metric}", study.tested_mean())
     if study.tested():
         add_verdicts(summary, Tested(study.tested(), study.tested_mean(), study.task.units), store, before)

@@ -69,6 +69,10 @@ class Study:
     """Methods that take the settings found for another, whose search would be theirs."""
     measurements: Mapping[str, Measurement] = field(default_factory=dict)
     """Further measurements of every cell, by name."""
+    row_rules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By method, what changed in how its rows are made, besides what its method says itself."""
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    """By method, the search of its rows where that is not the one of all others."""
     timed: bool = False
     """Whether time is measured: each cell is trained alone, without checkpoints."""
 
@@ -76,7 +80,8 @@ class Study:
 
     @property
     def validation_metric(self) -> str:
-        return self.task.metric
+        """By which epochs and settings are chosen, in every row alike."""
+        return str(self.settings.get("metric", self.task.metric))
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -120,7 +125,8 @@ class Study:
 
     def search_words(self, method: str, model: str = "") -> str:
         """How the settings of a row were found."""
-        return NO_SEARCH if self.budget is None else self.budget.words_of(self.searched(method, model))
+        budget = self.budgets.get(method, self.budget)
+        return NO_SEARCH if budget is None else budget.words_of(self.searched(method, model))
 
     def same_search(self, method: str, words: str, model: str = "") -> bool:
         """Whether these words of a cell describe the search of its row here."""
@@ -155,6 +161,8 @@ class Study:
         for name in self.settings:
             owner, dot, plain = name.rpartition(".")
             refuse_varied(plain)
+            if dot and plain == "metric":
+                raise SettingError(f"'{name}': rows are chosen by one metric; give metric for all of them.")
             if dot and not self.task.knows(owner):
                 known = methods_of(self.task.name)
                 raise SettingError(f"Setting '{name}' is for an unknown method: {nearest(owner, known)}")
@@ -284,7 +292,7 @@ class Study:
 
     def identity(self, cell: Cell) -> str:
         """Changes when the settings or the contents of the input do."""
-        return self._identity(self.settings_of(*cell), [cell.method])
+        return self._identity(self.settings_of(*cell), [cell.method, *self.rules_of(cell.method)])
 
     def identity_of_all(self) -> str:
         """The same, of whatever rows and seeds."""
@@ -299,6 +307,12 @@ class Study:
             if source is not None:
                 words.append(self._digest_of(source))
         return hashlib.blake2b("\n".join(words).encode(), digest_size=12).hexdigest()
+
+    def rules_of(self, method: str) -> tuple[str, ...]:
+        """What changed in how the rows of a method are made."""
+        trained = self.trained(method)
+        own = METHODS.find(trained).rules if self.task.knows(trained) else ()
+        return (*own, *self.row_rules.get(method, ()))
 
     def _digest_of(self, source: Any) -> str:
         """Made once: what a task holds stays as it is."""

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from accord.objectives import Objective
+from accord.objectives.binary import RANKING
 from accord.registry import OwnSettings
 
 Space = dict[str, tuple[Any, ...]]
@@ -47,7 +48,7 @@ class Batch(Protocol):
         ...
 
     def logits(self, network: nn.Module) -> Tensor:
-        """The networks' logits for these examples: clicks (2, R, B), labels (R, B, classes)."""
+        """The networks' logits for these examples: clicks (1 + N, R, B), labels (R, B, classes)."""
         ...
 
     def frozen_logits(self, network: nn.Module) -> Tensor:
@@ -231,6 +232,8 @@ class Method:
     """The share of a model's usual L2 term that it takes where none is given."""
     usual_epoch: ClassVar[Literal["best", "last"]] = "best"
     """Which epoch's weights are kept where `restore` leaves it open."""
+    rules: ClassVar[tuple[str, ...]] = ()
+    """What changed in it since it came, in words: stored results of other rules are not its own."""
     compilable: ClassVar[bool] = True
     """Whether its networks may be fused by torch.compile."""
 
@@ -258,6 +261,10 @@ class Method:
         """A setting's value, or the method's default where it is None."""
         value = getattr(settings, name)
         return cls.defaults.get(name) if value is None else value
+
+    @classmethod
+    def refuse(cls, settings: Any) -> None:
+        """Refuse settings, each of them right, that do not go together."""
 
     @classmethod
     def fits_first(cls, settings: Any) -> bool:
@@ -303,16 +310,26 @@ class Method:
         return self.objective.label_quality(batch.logits(self.target(networks)), batch.labels)
 
 
+class ClickLossSettings(MethodSettings):
+    loss: Literal["bce", "bpr", "softmax"] = "bce"
+    """What normal training minimises: cross-entropy of clicks and non-clicks one by one (bce), BPR of each click
+    against each of its non-clicks, or the click's cross-entropy in a softmax over itself and its non-clicks. With
+    the last two, scores order the items of one user, and qualities of different users do not compare."""
+
+
 def normal_phase(
     name: str,
     role: str,
     network: nn.Module,
     objective: Objective,
     sampling: Sampling = lambda data, epoch: {},
+    kind: str = "bce",
 ) -> Phase:
     """One network trained on the labels as they are: the whole of `normal`, and DeCA(p)'s prior."""
+    ranking = None if kind == "bce" else RANKING[kind]
 
     def loss(batch: Batch, info: StepInfo) -> Tensor:
-        return batch.mean(objective.cross_entropy(batch.logits(network), batch.taught))
+        f = batch.logits(network)
+        return batch.mean(objective.cross_entropy(f, batch.taught) if ranking is None else ranking(f))
 
     return Phase(name, {role: network}, target=role, loss=loss, kept=(role,), sampling=sampling)

@@ -92,7 +92,7 @@ class Council(Method):
         teacher, given = Single(taught), self.setting("given")
 
         def loss(batch: Any, info: StepInfo) -> Tensor:
-            asked = batch.with_others(taught.likelier(batch.users, batch.items[1]))
+            asked = batch.with_others(taught.likelier(batch.users, batch.items[1:]))
             losses = (asked.logits(target) - asked.frozen_logits(teacher)) ** 2
             if given:
                 entropy = self.objective.cross_entropy(batch.logits(target), batch.labels)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor, nn
 
 from accord.methods import denoising, two_stage
@@ -31,6 +33,10 @@ class DeCA(Method):
     network_count = 4
     takes_weights = True
     divides = True
+
+    @classmethod
+    def refuse(cls, settings: Any) -> None:
+        denoising.refuse_stages(settings)
 
     def phases(self, build: Build) -> list[Phase]:
         terms = terms_of(self)

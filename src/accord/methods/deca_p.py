@@ -46,6 +46,10 @@ class DeCAp(Method):
     def fits_first(cls, settings: Any) -> bool:
         return settings.prior is not None
 
+    @classmethod
+    def refuse(cls, settings: Any) -> None:
+        denoising.refuse_stages(settings)
+
     def phases(self, build: Build) -> list[Phase]:
         terms, given = terms_of(self), self.setup.prior
         prior = build("prior") if given is None else Single(given.network)

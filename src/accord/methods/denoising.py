@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Literal, Protocol
 
+import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from accord.errors import SettingError
 from accord.methods.base import Batch, Build, Method, MethodSettings, Space, StepInfo
-from accord.objectives.binary import denoising, joint_denoising, label_quality, real_positive_probability
+from accord.objectives.binary import (
+    denoising,
+    joint_denoising,
+    label_quality,
+    real_positive_probability,
+    stage_two,
+)
 
 SubTasks = Literal["both", "dp", "dn", "joint"]
 CONSTANTS = (1.0, 10.0, 100.0, 1000.0)
@@ -25,8 +33,22 @@ class DenoisingSettings(MethodSettings):
     """Weight of KL(g‖f) in DeCA and of KL(f‖f′) in DeCA(p), against the other direction."""
     sub_tasks: SubTasks = "both"
     """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
+    stage_one_epochs: int | None = Field(default=None, ge=0)
+    """T1, the epochs with the constants c0 and c1; afterwards these go, and both noise models explain every
+    example, as with many classes. By default all epochs: the paper's recommenders have no second stage."""
+    expectation: Literal["printed", "full"] = "printed"
+    """The second stage as the paper prints it, without the observed class where it is not the step's, or full."""
     noise_model: str = "mf"
     """Model of the two noise models h and h′; in Python also any callable (users, items) -> module."""
+
+
+def refuse_stages(settings: Any) -> None:
+    """Refuse a second stage that would lack a noise model."""
+    if settings.task == "clicks" and settings.stage_one_epochs is not None and settings.sub_tasks != "both":
+        raise SettingError(
+            f"Setting 'stage_one_epochs' begins a second stage, which needs both sub-tasks in turn: leave "
+            f"sub_tasks at both (it was '{settings.sub_tasks}')."
+        )
 
 
 class DenoisingTerms(Protocol):
@@ -82,11 +104,17 @@ class BinaryTerms:
             h, h_prime = batch.logits(noise["noise_dp"]), batch.logits(noise["noise_dn"])
             return joint_denoising(f, h, h_prime, batch.labels)
         turn: Any = ("dp", "dn")[info.turn(2)] if self.sub_tasks == "both" else self.sub_tasks
+        if self.stage(info.epoch) == 2:
+            with torch.no_grad():
+                other = batch.logits(noise["noise_dn" if turn == "dp" else "noise_dp"])
+            full, h = self.method.setting("expectation") == "full", batch.logits(noise[f"noise_{turn}"])
+            return stage_two(f, h, other, batch.labels, sub_task=turn, full=full)
         constant = self.method.setting("c1" if turn == "dp" else "c0")
         return denoising(f, batch.logits(noise[f"noise_{turn}"]), batch.labels, constant=constant, sub_task=turn)
 
     def stage(self, epoch: int) -> int:
-        return 0
+        first = self.method.setting("stage_one_epochs")
+        return 1 if first is None or epoch < first else 2
 
     @property
     def turns(self) -> int:

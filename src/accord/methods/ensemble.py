@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from accord.methods.base import Build, Method, Phase, normal_phase
+from accord.methods.base import Build, ClickLossSettings, Method, MethodSettings, Phase, normal_phase
 from accord.objectives import Objective
 
 MEMBERS = ("first", "second")
@@ -37,12 +37,14 @@ class Ensemble(Method):
     """The paper's ensemble baseline."""
 
     name = "ensemble"
+    settings = {"clicks": ClickLossSettings, "labels": MethodSettings}  # noqa: RUF012
     network_count = 2
     takes_weights = True
     validates_served = False  # noisy validation measures each network, never their mean
 
     def phases(self, build: Build) -> list[Phase]:
-        phases = [normal_phase(role, role, build(role), self.objective) for role in MEMBERS]
+        kind = self.setting("loss") if self.setup.task == "clicks" else "bce"
+        phases = [normal_phase(role, role, build(role), self.objective, kind=kind) for role in MEMBERS]
         if not self.setup.keep_last:
             return phases
         return [replace(one, last={one.target: build(one.target)}) for one in phases]

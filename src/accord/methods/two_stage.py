@@ -20,6 +20,9 @@ IMAGE_CONSTANTS = (1.0, 10.0, 50.0, 100.0)
 SPACE: Space = {"c1": IMAGE_CONSTANTS, "c2": IMAGE_CONSTANTS}
 NOISE = "noise-model"
 """What a run folder calls the architecture of hφ; a name follows where it is another than the paper's."""
+NOISE_WIDTH = f"{NOISE} width="
+"""The same, where the width of its hidden layer was chosen."""
+WIDEST_NOISE = 1 << 16
 MANY_CLASSES, LIKELY, IN_TURN = 100, 32, 32
 """With more classes than this, the second stage sums over the likeliest ones and others in turn."""
 
@@ -40,6 +43,8 @@ class TwoStageSettings(MethodSettings):
     noise_model: str = "auto"
     """Network of hφ: auto, the paper's two layers, or a model for tables, whose columns are the target's features
     and the class; in Python also any torch module, or a callable (shape, classes) -> module."""
+    noise_width: int | None = Field(default=None, ge=1, le=WIDEST_NOISE)
+    """Width of the hidden layer of hφ, with noise_model auto; by default that of the features."""
     noise_classes: int | None = Field(default=None, ge=2)
     """Classes an example sums over in the second stage: half its likeliest, half in turn; by default all up to 100
     classes, and 64 beyond."""
@@ -89,8 +94,13 @@ class MulticlassTerms:
         self.some = some_classes(settings, self.classes)
 
     def noise_networks(self, build: Build) -> dict[str, nn.Module]:
-        name = self.method.setting("noise_model")
-        return {"noise": build("noise", NOISE if name == "auto" else f"{NOISE} {name}")}
+        name, width = self.method.setting("noise_model"), self.method.setting("noise_width")
+        if width is not None and name != "auto":
+            raise SettingError(
+                f"Setting 'noise_width' is of hφ's own two layers; noise_model '{name}' has its own."
+            )
+        architecture = NOISE if name == "auto" else f"{NOISE} {name}"
+        return {"noise": build("noise", architecture if width is None else f"{NOISE_WIDTH}{width}")}
 
     def stage(self, epoch: int) -> int:
         return 1 if epoch < self.stage_one_epochs else 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accord.methods.base import Build, Method, Phase, normal_phase
+from accord.methods.base import Build, ClickLossSettings, Method, Phase, normal_phase
 
 
 def _by_popularity(data: Any, epoch: int) -> dict[str, Any]:
@@ -12,12 +12,15 @@ def _by_popularity(data: Any, epoch: int) -> dict[str, Any]:
 
 
 class WBPR(Method):
-    """The sampling of Gantner, Drumond, Freudenthaler & Schmidt-Thieme (2012), with cross-entropy."""
+    """The sampling of Gantner, Drumond, Freudenthaler & Schmidt-Thieme (2012), with cross-entropy as in the
+    paper on DeCA; with ``loss="bpr"`` it is theirs."""
 
     name = "wbpr"
+    settings = ClickLossSettings
     takes_weights = True
     tasks = ("clicks",)
     divides = True
 
     def phases(self, build: Build) -> list[Phase]:
-        return [normal_phase("training", "target", build("target"), self.objective, _by_popularity)]
+        target, kind = build("target"), self.setting("loss")
+        return [normal_phase("training", "target", target, self.objective, _by_popularity, kind)]

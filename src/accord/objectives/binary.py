@@ -74,6 +74,22 @@ def joint_denoising(f: Tensor, h_dp: Tensor, h_dn: Tensor, labels: Tensor) -> Te
     )
 
 
+def stage_two(f: Tensor, h: Tensor, other: Tensor, labels: Tensor, *, sub_task: SubTask, full: bool) -> Tensor:
+    """The second stage at the step of a sub-task, Eq. (training_objective_2) with two classes.
+
+    The constants go, and the noise model of the other class enters without a gradient.
+
+    ``h`` is the logit of the noise model of this sub-task's class, through which it learns, and ``other`` that of
+    the other class. As printed, the sum leaves the other class out where it is the observed label;
+    ``full`` keeps it.
+    """
+    turn: SubTask = "dn" if sub_task == "dp" else "dp"
+    rest = denoising(f, other.detach(), labels, constant=0.0, sub_task=turn)
+    if not full:
+        rest = rest * (1 - labels if sub_task == "dp" else labels)
+    return denoising(f, h, labels, constant=0.0, sub_task=sub_task) + rest
+
+
 class _KL(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, p: Tensor, q: Tensor) -> Tensor:
@@ -116,40 +132,61 @@ def label_quality(f: Tensor, labels: Tensor) -> Tensor:
     return torch.sigmoid(torch.where(labels > 0.5, f, -f))
 
 
+def bpr(f: Tensor) -> Tensor:
+    """BPR (Rendle et al., 2009): −log σ(click − non-click), of logits (1 + N, …), mean over the N non-clicks of
+    each click: (1, …)."""
+    return F.softplus(f[1:] - f[:1]).mean(0, keepdim=True)
+
+
+def sampled_softmax(f: Tensor) -> Tensor:
+    """−log of the click's share in the softmax of its own logit and those of its N non-clicks: (1, …)."""
+    return torch.logsumexp(f, 0, keepdim=True) - f[:1]
+
+
+RANKING: dict[str, Callable[[Tensor], Tensor]] = {"bpr": bpr, "softmax": sampled_softmax}
+"""Losses of a click beside its non-clicks, by name; the logits of a click stand first."""
+
+
 def average(members: list[Tensor]) -> Tensor:
     """Several models as one: the mean of their scores."""
     return torch.stack(members).mean(0)
 
 
-def kept_positives(count: int | Tensor, drop_rate: float | Tensor) -> int | Tensor:
-    """How many of ``count`` positives a truncated loss keeps: all but the share, rounded, and at least one."""
+def kept_positives(count: int | Tensor, drop_rate: float | Tensor, per_click: int = 1) -> int | Tensor:
+    """How many of ``count`` positives a truncated loss keeps, and at least one.
+
+    As many are dropped as the rate is of the whole batch, with its ``per_click`` negatives for each positive
+    (rounded). So the authors of T-CE count: with one negative, twice that share of the positives goes.
+    """
+    examples = 1 + per_click
     if isinstance(drop_rate, Tensor) or isinstance(count, Tensor):
-        kept = count - (torch.as_tensor(drop_rate, dtype=torch.float64) * count).round()
+        kept = count - (torch.as_tensor(drop_rate, dtype=torch.float64) * (examples * count)).round()
         return kept.clamp(min=1)
-    return max(1, count - round(drop_rate * count))
+    return max(1, count - round(drop_rate * (examples * count)))
 
 
 def truncated_cross_entropy(f: Tensor, labels: Tensor, keep: int | Tensor, inside: Tensor | None = None) -> Tensor:
     """T-CE of a batch whose first row is its positives: their ``keep`` smallest losses, and all negatives.
 
-    Mean over the kept positives plus mean over the negatives; for a stack of runs, (2, R, B), one of each run, and
-    ``keep`` may be (R, 1). What is not ``inside`` (R, B) only pads.
+    Mean over the kept positives plus mean over the negatives; for a stack of runs, (1 + N, R, B), one of each run,
+    and ``keep`` may be (R, 1). What is not ``inside`` (R, B) only pads.
     """
     losses = cross_entropy(f, labels)
+    negatives = losses[1:].mean(0)
     if not isinstance(keep, Tensor):
         kept = losses[0].topk(keep, largest=False, sorted=False).values.mean(-1)
-        return kept + losses[1].mean(-1)
+        return kept + negatives.mean(-1)
     positives = losses[0] if inside is None else losses[0].masked_fill(~inside, torch.inf)
     ordered = positives.sort(dim=-1).values
     smallest = torch.arange(ordered.shape[-1], device=f.device) < keep
     kept = torch.where(smallest, ordered, 0.0).sum(-1) / keep.squeeze(-1).to(f.dtype)
     if inside is None:
-        return kept + losses[1].mean(-1)
-    return kept + torch.where(inside, losses[1], 0.0).sum(-1) / inside.sum(-1)
+        return kept + negatives.mean(-1)
+    return kept + torch.where(inside, negatives, 0.0).sum(-1) / inside.sum(-1)
 
 
 def truncated_share(losses: Tensor, keep: int, count: int, from_all: Callable[[Tensor], Tensor]) -> Tensor:
-    """One rank's share of T-CE, (R,), of the losses (2, R, b) of its part of a batch of ``count`` clicks.
+    """One rank's share of T-CE, (R,), of the losses (1 + N, R, b) of its part of a batch of ``count`` clicks.
 
     ``from_all`` puts numbers of its clicks beside those of the other ranks' parts. Of clicks with the same loss as
     the last one that is kept, each counts alike.
@@ -160,7 +197,7 @@ def truncated_share(losses: Tensor, keep: int, count: int, from_all: Callable[[T
     below = (everyone < limit).sum(-1, keepdim=True)
     tied = (everyone == limit).sum(-1, keepdim=True)
     weight = torch.where(own == limit, (keep - below) / tied, (own < limit).to(own.dtype)).to(own.dtype)
-    return (own * weight).sum(-1) / keep + losses[1].sum(-1) / count
+    return (own * weight).sum(-1) / keep + losses[1:].mean(0).sum(-1) / count
 
 
 def reweighted_cross_entropy(f: Tensor, labels: Tensor, beta: float | Tensor) -> Tensor:

@@ -45,6 +45,17 @@ def joint_denoising(f: float, h: float, h_prime: float, label: int) -> float:
     return -(log_probability(-h_prime) * probability(f) + log_probability(-h) * probability(-f))
 
 
+def stage_two(f: float, h: float, h_prime: float, label: int, k: int, full: bool) -> float:
+    """Σ_c −log P(ỹ | y=c) · P_f(y=c) at the step of class k; as printed without c = ỹ where ỹ is not k."""
+    total = 0.0
+    for c, logit in ((0, h), (1, h_prime)):
+        if c != k and c == label and not full:
+            continue
+        cost = -log_probability(logit) if label == 1 else -log_probability(-logit)
+        total += cost * (probability(f) if c == 1 else probability(-f))
+    return total
+
+
 def kl_divergence(p: float, q: float) -> float:
     return probability(p) * (log_probability(p) - log_probability(q)) + probability(-p) * (
         log_probability(-p) - log_probability(-q)
@@ -58,10 +69,23 @@ def real_positive_probability(f: float, h: float, h_prime: float) -> float:
 
 
 def truncated_cross_entropy(positives: list[float], negatives: list[float], drop_rate: float) -> float:
-    """T-CE: sort the positives' losses, drop the largest share but never all, and take the two means."""
+    """T-CE: sort the positives' losses, drop the largest, as many as the rate is of the whole batch but never all,
+    and take the two means."""
     losses = sorted(cross_entropy(f, 1) for f in positives)
-    kept = losses[: max(1, len(losses) - round(drop_rate * len(losses)))]
+    dropped = round(drop_rate * (len(positives) + len(negatives)))
+    kept = losses[: max(1, len(losses) - dropped)]
     return sum(kept) / len(kept) + sum(cross_entropy(f, 0) for f in negatives) / len(negatives)
+
+
+def bpr(click: float, others: list[float]) -> float:
+    """BPR: the mean of −log σ(click − non-click)."""
+    return sum(-log_probability(click - other) for other in others) / len(others)
+
+
+def sampled_softmax(click: float, others: list[float]) -> float:
+    """−log of e^click over the sum of e^logit of the click and its non-clicks."""
+    highest = max(click, *others)
+    return highest + math.log(sum(math.exp(one - highest) for one in [click, *others])) - click
 
 
 def reweighted_cross_entropy(f: float, label: int, beta: float) -> float:

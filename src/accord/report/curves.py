@@ -76,7 +76,7 @@ def learning_curve(
     history: list[dict[str, Any]], kept: dict[str, dict[str, Any]], metric: str, words: str
 ) -> Markup:
     """A validation metric by epoch; a ring marks the epoch that was kept."""
-    phases = {n: [r for r in rs if "valid" in r] for n, rs in _phases(history).items()}
+    phases = {n: [r for r in rs if metric in r.get("valid", ())] for n, rs in _phases(history).items()}
     series = {n: [(r["epoch"], r["valid"][metric]) for r in rs] for n, rs in phases.items() if rs}
     if not series:
         return Markup("")

@@ -61,7 +61,9 @@ def write_report(estimator: Estimator, path: str | Path, *, data: Any = None) ->
 
 def write_run_report(rec: Recommender, path: Path) -> None:
     """The page of one run."""
-    issues = rec.issue_list()
+    from accord.evaluation.ranking import in_words
+
+    issues, metric = rec.issue_list(), rec.settings.metric
     write_page(
         path,
         "run.html",
@@ -74,7 +76,7 @@ def write_run_report(rec: Recommender, path: Path) -> None:
         weights=_weights(rec.notes_),
         metrics=rec.metrics_,
         threshold=rec.threshold_,
-        curve=learning_curve(rec.history_, rec.metrics_["validation"], "ndcg@20", "NDCG@20"),
+        curve=learning_curve(rec.history_, rec.metrics_["validation"], metric, in_words(metric)),
         loss=loss_curve(rec.history_),
         quality=quality_histogram(issues.quality, issues.flagged, "clicks", rec.threshold_),
         worst=issues.slice(0, WORST).to_pylist(),

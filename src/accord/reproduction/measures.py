@@ -97,7 +97,12 @@ def label_decisions(clf: Any, task: LabelTask, data: CellData, path: Path) -> di
     parts = {"train": (clf.predicted_, np.where(clf.part_ == TRAIN, right, NEITHER))}
     if test is not None and noisy is not None and noisy.kind != GIVEN:  # noise of one's own is not in the test
         truth = clf.class_numbers(test[1])
-        more = {"kind": noisy.kind, "seed": 0, "inputs": test[0]}  # for all models alike
+        more = {
+            "kind": noisy.kind,
+            "seed": 0,
+            "inputs": test[0],
+            "matrix": task.noise_matrix,
+        }  # for all models alike
         changed = add_noise(truth, len(clf.classes_), noisy.rate, **more)
         parts["test"] = (clf.predict_proba(test[0]).argmax(1), ~changed.is_noise)
     for name, (decided, clean) in parts.items():

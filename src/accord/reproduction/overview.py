@@ -12,7 +12,7 @@ from accord.files import write_whole
 from accord.report.figures import draw_differences, figure
 from accord.report.tables import SEEDS_MARK, SIGNIFICANT, as_markdown, is_over_seeds
 from accord.reproduction.figures import method_colours
-from accord.reproduction.page import cells_done, newer_rules, what_is_wrong
+from accord.reproduction.page import cells_done, newer_row_rules, newer_rules, what_is_wrong
 from accord.reproduction.running import OUTCOME, read_outcome
 from accord.reproduction.studies import STUDIES
 from accord.reproduction.tables import NOT_RUN, ROUNDING, named, paper_of, what_marks_mean
@@ -35,6 +35,8 @@ class _Table:
     cells: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     paper: dict[tuple[str, str], float] = field(default_factory=dict)
     caveats: dict[str, str] = field(default_factory=dict)
+    old_rows: dict[str, list[str]] = field(default_factory=dict)
+    """By method, data on which its rows are to be run again."""
     again: list[str] = field(default_factory=list)
     """Data whose cells are to be run again."""
 
@@ -85,6 +87,8 @@ def _state(found: Mapping[str, dict[str, Any]]) -> list[str]:
             for part in declared.parts
             if newer_rules(part, parts.get(part.name, {}))
         ]
+        old = {part.name: newer_row_rules(part, parts.get(part.name, {})) for part in declared.parts}
+        lacking += [f"{part}: rows of {', '.join(rows)} to be run again" for part, rows in old.items() if rows]
         minutes = sum(one.get("wall_seconds", 0.0) for one in parts.values()) / 60
         link = f"[{name}]({name}/README.md)"
         rows.append([link, declared.title, str(sum(done.values())), f"{minutes:.0f}", "; ".join(lacking)])
@@ -113,6 +117,10 @@ def _tables(found: Mapping[str, dict[str, Any]]) -> dict[str, _Table]:
                 table.caveats[part.data] = part.caveat
             if newer_rules(part, own):
                 table.again.append(part.data)
+            for method in newer_row_rules(part, own):
+                table.old_rows.setdefault(method, []).append(
+                    f"{part.data} {part.level:.0%}" if part.is_images else part.data
+                )
             for row in own.get("rows", []):
                 if row["model"]:  # of none: popularity
                     cell = f"{part.data} {f'{part.level:.0%}' if part.is_images else row['model']}"
@@ -151,6 +159,14 @@ def _shown(folder: Path, name: str, table: _Table) -> list[str]:
             [f"To be run again by newer rules, as their pages say: {', '.join(table.again)}.", ""]
             if table.again
             else []
+        ),
+        *(
+            line
+            for method, data in table.old_rows.items()
+            for line in (
+                f"Rows of {method} to be run again by a newer rule, as their pages say: {', '.join(data)}.",
+                "",
+            )
         ),
     ]
     if not points:

@@ -96,8 +96,25 @@ def newer_rules(part: Part, found: dict[str, Any]) -> list[str]:
 
 
 def _to_be_run_again(parts: list[Part], outcome: dict[str, Any]) -> list[str]:
-    new = dict.fromkeys(rule for part in parts for rule in newer_rules(part, outcome["parts"][part.name]))
-    return [f"To be run again; since then: {'; '.join(new)}.", ""] if new else []
+    each = [(part, outcome["parts"][part.name]) for part in parts]
+    new = dict.fromkeys(rule for part, found in each for rule in newer_rules(part, found))
+    lines = [f"To be run again; since then: {'; '.join(new)}.", ""] if new else []
+    rows: dict[str, list[str]] = {}
+    for part, found in each:
+        for method, rules in newer_row_rules(part, found).items():
+            for rule in rules:
+                rows.setdefault(rule, []).append(f"{method} of {part.name}")
+    for rule, whose in rows.items():
+        lines += [f"Rows to be run again: {', '.join(whose)}; since then {rule}.", ""]
+    return lines
+
+
+def newer_row_rules(part: Part, found: dict[str, Any]) -> dict[str, list[str]]:
+    """By method, rules of its rows that have changed since these were made."""
+    done = {row["method"] for row in found.get("rows", []) if row["seeds"]}
+    before = found.get("row_rules", {})
+    new = {m: [rule for rule in rules if rule not in before.get(m, [])] for m, rules in part.row_rules.items()}
+    return {method: rules for method, rules in new.items() if rules and method in done}
 
 
 def what_is_wrong(caveats: Mapping[str, str]) -> list[str]:

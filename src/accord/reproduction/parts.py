@@ -15,7 +15,7 @@ from accord.errors import SettingError, nearest
 from accord.experiments.compare import Wanted
 from accord.experiments.study import Study
 from accord.experiments.verdicts import Tested
-from accord.methods import Space
+from accord.methods import METHODS, Space
 from accord.reproduction.measures import COST, CURVE, MEASUREMENTS
 from accord.tasks.base import Task
 from accord.tasks.clicks import ClickTask
@@ -55,6 +55,8 @@ class Part:
     """Parts of one name are trained together: they are alike but for their noise."""
     searched_in: str = ""
     """The part in which settings are searched for all that are trained together; by default the part itself."""
+    searched_here: tuple[str, ...] = ()
+    """Methods whose settings are searched in the part itself all the same."""
     same_as: tuple[str, str] | None = None
     """A study and its part that has the same cells. They and its searches are copied from the same folder."""
 
@@ -91,6 +93,22 @@ class Part:
         """By which its cells are made now."""
         return self.task.rules
 
+    @property
+    def row_rules(self) -> dict[str, tuple[str, ...]]:
+        """By method, the rules by which its rows are made now, besides those of all rows."""
+        rules = {method: self._rules_of(method) for method in self.methods}
+        return {method: own for method, own in rules.items() if own}
+
+    def _rules_of(self, method: str) -> tuple[str, ...]:
+        trained = str(self.variants.get(method, {}).get("method", method))
+        known = trained in METHODS and self.task.name in METHODS.find(trained).tasks
+        return (*(METHODS.find(trained).rules if known else ()), *self._searched_rules.get(method, ()))
+
+    @property
+    def _searched_rules(self) -> dict[str, tuple[str, ...]]:
+        searched = self.searched_here if self.searched_in not in ("", self.name) else ()
+        return {method: (f"{method} is searched at every rate",) for method in searched}
+
     def study(self, root: Path | None, seeds: int, device: str) -> Study:
         """The comparison of this part; data that are not at hand are an error that says so."""
         task, settings = (self._images if self.is_images else self._clicks)(root)
@@ -103,6 +121,7 @@ class Part:
             variants=self.variants,
             follows=self.follows,
             measurements={name: MEASUREMENTS[task.name][name] for name in self.also},
+            row_rules=self._searched_rules,
             timed=COST in self.also,
         )
 

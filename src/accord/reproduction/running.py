@@ -200,15 +200,24 @@ def _searched(
     where = next(part for part in declared.parts if part.name == (first.searched_in or first.name))
     leader = next((study for part, study in studies if part is where), None) or study_of(where)
 
+    budget, own = Budget(first.trials, sampler=first.sampler), dict[str, Study]()
+
     def with_settings(lead: Any) -> list[tuple[Study, Path]]:
-        budget = replace(lead.budget, where=where.name) if first.searched_in else lead.budget
-        found = {"tuned": lead.tuned, "budget": budget, "only_tuned": True}
-        return [(replace(study, **found), folder) for study, folder in with_folders]  # pyright: ignore[reportArgumentType]
+        common = replace(lead.budget, where=where.name) if first.searched_in else lead.budget
+        made = []
+        for (part, study), (_, folder) in zip(studies, with_folders, strict=True):
+            here = part.searched_here if part is not where else ()
+            tuned = {row: one for row, one in lead.tuned.items() if row.rpartition(" ")[2] not in here}
+            if part.name in own:
+                tuned |= own[part.name].tuned
+            found = {"tuned": tuned, "budget": common, "budgets": dict.fromkeys(here, budget), "only_tuned": True}
+            made.append((replace(study, **found), folder))  # pyright: ignore[reportArgumentType]
+        return made
 
     lead = tuned_study(
         leader,
         out / where.folder,
-        Budget(first.trials, sampler=first.sampler),
+        budget,
         called.search,
         called.trial,
         called.has_time,
@@ -217,6 +226,13 @@ def _searched(
         _source_of(where, out),
         StudyCells,
     )
+    for part, study in studies:
+        if part is where or not part.searched_here:
+            continue
+        alone = replace(study, methods=part.searched_here)
+        places = out / part.folder, budget, called.search, called.trial, called.has_time
+        source = _source_of(part, out)
+        own[part.name] = tuned_study(alone, *places, wanted=wanted, reuse=source, stores=StudyCells)
     return with_settings(lead)
 
 

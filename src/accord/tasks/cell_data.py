@@ -63,7 +63,7 @@ def with_false_clicks(
     valid = data.valid
     train = clicks
     if valid is None:
-        held = holdout_mask(clicks, split_share, seed=seed, by_time=clicks.times is not None)
+        held = holdout_mask(clicks, split_share, seed=seed, by="random" if clicks.times is None else "time")
         train, valid = clicks.subset(~held), _pairs(clicks.subset(held))
     added = _false_clicks(clicks, train, [valid, *spared], round(share * len(train)), seed)
     own, false = _pairs(train), _pairs(added)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from accord.data.clicks import match_pairs
 from accord.errors import SettingError
 from accord.estimators.recommender import Recommender
+from accord.evaluation.ranking import in_words
 from accord.tasks.runs import Audit, Evaluation, Predictions, Rows, SavedRun, detection_rows
 
 USUAL_KS = (5, 20)
@@ -31,10 +32,15 @@ class ClickRun(SavedRun):
             *self.gone_on(),
             *self.heard(),
             *self.learnt_decisions(),
-            *self.kept_epochs("ndcg@20", "NDCG@20"),
+            *self.kept_epochs(*self._metric()),
             *self.doubts(),
             f"{issues['flagged']} clicks ({issues['share']:.1%}) look like noise",
         ]
+
+    def _metric(self) -> tuple[str, str]:
+        """The metric that chose the epoch, and how it is written."""
+        metric = self.estimator.settings.metric
+        return metric, in_words(metric)
 
     def gone_on(self) -> list[str]:
         """What was taken over from an earlier run, in words."""

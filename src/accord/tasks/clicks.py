@@ -16,6 +16,8 @@ from accord.data.reading import read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.log_split import whole_k
 from accord.estimators.recommender import Recommender
+from accord.estimators.settings import takes_item_bias
+from accord.evaluation.ranking import in_words
 from accord.files import whole_file
 from accord.tasks.base import ORACLE, Cell, CellData, Task
 from accord.tasks.cell_data import NEEDS_TRUTH, ClickData, clean_only, with_false_clicks
@@ -68,6 +70,12 @@ class ClickTask(Task):
 
     def estimator_class(self) -> type[Recommender]:
         return Recommender
+
+    def estimator(self, settings: Mapping[str, Any]) -> Any:
+        return super().estimator(_taken(settings))
+
+    def check_settings(self, values: dict[str, Any]) -> Any:
+        return super().check_settings(_taken(values))
 
     @cached_property
     def tables(self) -> dict[str, Any]:
@@ -145,7 +153,8 @@ class ClickTask(Task):
     def selection(self, estimator: Recommender) -> str:
         if estimator.settings.kept_epoch == "last":
             return "none, the last epoch"
-        return f"best epoch by NDCG@20 on held-out clicks ({estimator.notes_['split']})"
+        metric = in_words(estimator.settings.metric)
+        return f"best epoch by {metric} on held-out clicks ({estimator.notes_['split']})"
 
     def tested(self) -> str:
         return f"ndcg@{max(self.ks)}"
@@ -156,6 +165,14 @@ class ClickTask(Task):
 
     def identity_words(self, measurements: Sequence[str]) -> list[str]:
         return [json.dumps(list(self.ks)), str(self.inject), json.dumps(list(measurements))]
+
+
+def _taken(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of all rows as one model takes them: an item bias holds for the models that can have one or none."""
+    wanted = {"true": True, "false": False}.get(str(settings.get("item_bias")).lower())
+    if not takes_item_bias(str(settings.get("model")), wanted):
+        return {name: value for name, value in settings.items() if name != "item_bias"}
+    return dict(settings)
 
 
 def shown_of(ranking: Mapping[str, Any], k: int) -> dict[str, float]:

@@ -52,7 +52,9 @@ def click_job(
     return FitJob(Recommender(**values), source, "reading the log")
 
 
-def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str, clean: Path | None) -> FitJob:
+def label_job(
+    given: Any, values: dict[str, Any], noise: float, noise_kind: str, clean: Path | None, matrix: Any = None
+) -> FitJob:
     """``given`` are examples as `label_sources` reads them; noise is added to their labels on purpose."""
     from accord.data.noise import NoisyLabels, add_noise
     from accord.estimators.classifier import Classifier
@@ -79,7 +81,8 @@ def label_job(given: Any, values: dict[str, Any], noise: float, noise_kind: str,
     classes, numbers = np.unique(np.concatenate([true, labels]), return_inverse=True)
     truth, own = numbers[: len(true)], numbers[len(true) :]
     if noise:
-        noisy = add_noise(truth, len(classes), noise, kind=noise_kind, seed=settings.seed, inputs=examples.inputs)
+        drawn: dict[str, Any] = {"kind": noise_kind, "seed": settings.seed, "matrix": matrix}
+        noisy = add_noise(truth, len(classes), noise, inputs=examples.inputs, **drawn)
         labels = classes[noisy.labels]
     elif given.truth is not None:
         noisy = NoisyLabels(own, truth, GIVEN, float((own != truth).mean()))

@@ -57,13 +57,13 @@ class LabelExamples:
     truth: np.ndarray | None = None
     """The true labels, where those of the examples are known to be wrong in part."""
 
-    def task(self, noise: float, noise_kind: str, truth: Path | None) -> LabelTask:
+    def task(self, noise: float, noise_kind: str, truth: Path | None, matrix: Any = None) -> LabelTask:
         """The task of these examples; a file of clean examples to test by takes the place of the set's own."""
         test = self.test if truth is None else further(self, truth)
         name = "data" if self.source.named else FILE
         protocol = {name: self.examples.notes["data"], "noise": noise, "noise_kind": noise_kind}
         given = self.examples.inputs, self.examples.labels, test, noise, noise_kind
-        return LabelTask(*given, protocol=protocol, truth=self.truth)
+        return LabelTask(*given, protocol=protocol, truth=self.truth, noise_matrix=matrix)
 
 
 def read_examples(source: LabelSource) -> LabelExamples:

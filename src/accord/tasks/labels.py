@@ -48,6 +48,8 @@ class LabelTask(Task):
     noise: float = 0.0
     """Share of training labels redrawn; the labels as given are then taken for the truth."""
     noise_kind: str = "uniform"
+    noise_matrix: Any = None
+    """Of the kind `matrix`: a row of probabilities of labels for each class."""
     noise_seed: int | None = None
     """Which labels are redrawn; by default others for every seed."""
     spaces: dict[str, Space] = field(default_factory=dict)
@@ -92,7 +94,8 @@ class LabelTask(Task):
         drawn = seed if self.noise_seed is None else self.noise_seed
         key = "noise", id(inputs), id(truth), self.noise, self.noise_kind, drawn
         if key not in cache:
-            noisy = add_noise(truth, len(classes), self.noise, kind=self.noise_kind, seed=drawn, inputs=inputs)
+            more = {"kind": self.noise_kind, "matrix": self.noise_matrix, "inputs": inputs}
+            noisy = add_noise(truth, len(classes), self.noise, seed=drawn, **more)
             cache[key] = inputs, truth, noisy
         return cache[key][2]
 
@@ -205,8 +208,8 @@ class LabelTask(Task):
         return [f"Noise: {self.noise:.0%} of labels redrawn ({self.noise_kind}){realised}"]
 
     def inputs(self) -> list[Any]:
-        truth = () if self.truth is None else (self.truth,)
-        return [self.X, self.y, *(() if self.test is None else self.test), *truth]
+        more = [one for one in (self.truth, self.noise_matrix) if one is not None]
+        return [self.X, self.y, *(() if self.test is None else self.test), *more]
 
     def identity_words(self, measurements: Sequence[str]) -> list[str]:
         drawn = [] if self.noise_seed is None else [self.noise_seed]

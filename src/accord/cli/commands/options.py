@@ -35,7 +35,13 @@ Labels = Annotated[Path | None, typer.Option("--labels", help="A folder of image
 Size = Annotated[int | None, typer.Option(help="A folder of images: resize them to this many pixels a side.")]
 Ignore = Annotated[list[str] | None, typer.Option(help="A table: a column to leave out; may be given many times.")]
 Noise = Annotated[float, typer.Option(help="Labelled data: redraw this share of the labels, for studies.")]
-NoiseKind = Annotated[str, typer.Option(help="uniform (over all classes), others or pair.")]
+NoiseKind = Annotated[
+    str,
+    typer.Option(
+        help="uniform (over all classes), others, pair, instance (where a weak model is unsure), or a file of a "
+        "matrix (.csv or .npy: how labels of each class are drawn, all of them unless --noise says how many)."
+    ),
+]
 File = Annotated[Path | None, typer.Option("--out", "-o", help="A file instead of the screen.")]
 OnUnknown = Annotated[
     str, typer.Option(help="Users and items that are not in the log: refuse names them, skip leaves them out.")

@@ -1,4 +1,4 @@
-"""`accord simulate`, `accord fit` and `accord demo`: from data to a run."""
+"""`accord simulate`, `accord split`, `accord fit` and `accord demo`: from data to a run."""
 
 from __future__ import annotations
 
@@ -49,6 +49,44 @@ def simulate(
     return run_simulate(
         values | {"misclick": misclick, "conformity": conformity, "promotion": promotion}, out, overwrite
     )
+
+
+def split(
+    data: Annotated[
+        Path, typer.Argument(parser=place, metavar="LOG", help="A click log, in any form that accord fit takes.")
+    ],
+    out: Out,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="random; time: each user's latest clicks; global-time: the latest of all; leave-one-out: one "
+            "click of each user; auto: time where times are known, and else random."
+        ),
+    ] = "auto",
+    valid: Annotated[float, typer.Option(help="Share of the clicks to choose epochs by.")] = 0.1,
+    test: Annotated[float, typer.Option(help="Share of the clicks to test by.")] = 0.1,
+    folds: Annotated[
+        int | None, typer.Option(help="So many splits at random, so that every click is tested by once.")
+    ] = None,
+    clean: Annotated[
+        str | None,
+        typer.Option(
+            help="Which rows are clean, such as 'rating>=4': the test keeps these alone; training and validation "
+            "see all clicks, and not these columns."
+        ),
+    ] = None,
+    user: User = None,
+    item: Item = None,
+    time: Annotated[str | None, typer.Option("--time", help="Column of times, '' for none.")] = None,
+    query: Query = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier split.")] = False,
+) -> Answer:
+    """Divide a click log into files to train on, to choose epochs by, and to test by, perhaps by a clean signal."""
+    from accord.cli.splitting import run_split
+
+    chosen = {"clean": clean, "seed": seed, "user": user, "item": item, "time": time}
+    return run_split(data, out, by, (valid, test), folds, chosen, query, overwrite)
 
 
 def fit(

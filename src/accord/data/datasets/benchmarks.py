@@ -63,7 +63,7 @@ def _by_time(entry: DataSet, raw: Path) -> Benchmark:
     clicks = load_clicks(table)
     if len(clicks) != entry.interactions or len(clicks.user_ids) != entry.users:
         raise DataError(f"'{raw}' is not {entry.title}: {len(clicks)} clicks of {len(clicks.user_ids)} users.")
-    train, valid, test = three_way(clicks, (0.1, 0.1), seed=0, by_time=True)
+    train, valid, test = three_way(clicks, (0.1, 0.1), seed=0, by="time")
     rows = match_pairs(table, clicks.user_ids, clicks.item_ids)
     order = np.argsort(pair_keys(rows.users, rows.items, len(clicks.item_ids)))
     rating = np.asarray(table["rating"].cast(pa.float64()))[order]

@@ -51,15 +51,15 @@ class JoinedNoise(nn.Module):
 
 
 class NoiseModel(nn.Module):
-    """hφ; its hidden width is the width of the features."""
+    """hφ; its hidden width is the width of the features, unless another is given."""
 
     stack_class = DenseStack
 
-    def __init__(self, width: int, classes: int) -> None:
+    def __init__(self, width: int, classes: int, hidden: int | None = None) -> None:
         super().__init__()
         self.width, self.classes = width, classes
-        self.first = nn.Linear(width + classes, width)
-        self.second = nn.Linear(width, classes)
+        self.first = nn.Linear(width + classes, hidden or width)
+        self.second = nn.Linear(hidden or width, classes)
 
     def _of_features(self, features: Tensor) -> Tensor:
         return F.linear(features, self.first.weight[:, : self.width], self.first.bias)

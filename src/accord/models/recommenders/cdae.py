@@ -60,6 +60,8 @@ class CDAE(nn.Module):
 
     reads_rows = True
     stack_class = CDAEStack
+    fixed_item_bias = True
+    """Whether it always has an item bias, or never."""
     starts: Tensor
     clicked: Tensor
 

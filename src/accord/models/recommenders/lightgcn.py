@@ -144,6 +144,7 @@ class LightGCN(nn.Module):
     """He et al. (2020): 64 dims, three layers, no dropout. It must be bound to the training clicks."""
 
     stack_class = LightGCNStack
+    fixed_item_bias = False
     usual_dims = 64
     usual_rate, usual_l2 = 1e-2, 1e-3  # averaging shrinks its vectors, so they must be free to grow
     one_graph = True
