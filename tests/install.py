@@ -43,7 +43,7 @@ class Row:
     said: str = ""
 
 
-class Broken(Exception):
+class StepFailedError(Exception):
     """A step that later ones need has failed."""
 
 
@@ -66,7 +66,7 @@ class Trial:
         done = self.call(words, cwd)
         self.add(what, "failed" if done.returncode else "passed", time.perf_counter() - began, done.stdout)
         if needed and done.returncode:
-            raise Broken
+            raise StepFailedError
         return not done.returncode
 
     def call(self, words: list[str | Path], cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -100,7 +100,7 @@ def main() -> int:
         folder.mkdir()
         try:
             tried(Trial(version, folder, rows), found, wheel, asked.whole)
-        except Broken:
+        except StepFailedError:
             print(f"{version}: the rest needs what has failed.", flush=True)
         finally:
             if not asked.keep:
@@ -159,7 +159,8 @@ def tried(trial: Trial, python: str, wheel: Path, whole: bool) -> None:
     quickstarts(trial)
     trial.run("pip install the wheel with its extras", [*install, f"{wheel}[all]", *NEEDED], needed=True)
     report = trial.folder / "docs.xml"
-    trial.call([trial.bin / "python", "-m", "pytest", "tests/docs", "-p", "no:cacheprovider", f"--junitxml={report}"], ROOT)
+    words = ["-m", "pytest", "tests/docs", "-p", "no:cacheprovider", f"--junitxml={report}"]
+    trial.call([trial.bin / "python", *words], ROOT)
     for what, outcome, seconds, said in of_pytest(report):
         trial.add(what, outcome, seconds, said)
     if whole:

@@ -1,8 +1,9 @@
-"""Runs the tutorials: `python tests/docs/notebooks.py run [NAME …]` stores what their cells show, `try` shortens them.
+"""Runs the tutorials: `python tests/docs/notebooks.py run [NAME …]` stores what cells show, `try` shortens them.
 
-A cell is Python, with two things that Jupyter adds: lines that begin with `!` go to the shell, and `%%writefile NAME`
-writes the cell into a file. So no kernel is needed: all cells of a notebook run in one namespace, as in a kernel, and
-nine kernels would each spend seconds on importing torch. The file needs accord alone, and runs in any environment.
+A cell is Python, with two things that Jupyter adds: lines that begin with `!` go to the shell, and
+`%%writefile NAME` writes the cell into a file. So no kernel is needed: all cells of a notebook run in one
+namespace, as in a kernel, and nine kernels would each spend seconds on importing torch. The file needs accord
+alone, and runs in any environment.
 
 The metadata of a notebook hold, under `accord`, what its reader does not see:
 
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,32 +75,43 @@ class Session:
         self.name = name
         self.scope: dict[str, Any] = {"__name__": "__main__", "display": self._display, "_shell": self._shell}
         self.outputs: list[Output] = []
+        self.printed = io.StringIO()
 
     def run(self, code: str, number: int) -> list[Output]:
         """What a cell shows; a cell that warns is an error, since a reader would see the warning."""
-        self.outputs = []
+        self.outputs, self.printed = [], io.StringIO()
         file = f"{self.name}, cell {number}"
         written = WRITES.match(code)
         if written:
             Path(written[1]).write_text(code[written.end() :] + "\n", encoding="utf-8")
             return [_stream(f"Writing {written[1]}\n")]
-        code = re.sub(r"^!(.*(?:\\\n.*)*)", lambda line: f"_shell({line[1]!r})", code, flags=re.MULTILINE)
+        code = re.sub(r"^!((?:.*\\\n)*.*)", lambda line: f"_shell({line[1]!r})", code, flags=re.MULTILINE)
         linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
         tree = ast.parse(code, file)
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        out, complaints = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(complaints):
+        last = tree.body[-1] if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        tree.body = tree.body[:-1] if last else tree.body
+        complaints = io.StringIO()
+        with contextlib.redirect_stdout(self.printed), contextlib.redirect_stderr(complaints):
             exec(compile(tree, file, "exec"), self.scope)
             value = None if last is None else eval(compile(ast.Expression(last.value), file, "eval"), self.scope)
         if complaints.getvalue():
             raise RuntimeError(f"{file} complained:\n{complaints.getvalue()}")
+        self._flush()
         if value is not None and not code.rstrip().endswith(";"):
             self.outputs.append(
                 {"output_type": "execute_result", "execution_count": number, "metadata": {}, "data": shown(value)}
             )
-        return ([_stream(out.getvalue())] if out.getvalue() else []) + self.outputs
+        return self.outputs
+
+    def _flush(self) -> None:
+        """What was printed so far, before what is shown next."""
+        if self.printed.getvalue():
+            self.outputs.append(_stream(self.printed.getvalue()))
+            self.printed.seek(0)
+            self.printed.truncate()
 
     def _display(self, *values: Any) -> None:
+        self._flush()
         self.outputs += [{"output_type": "display_data", "metadata": {}, "data": shown(value)} for value in values]
 
     def _shell(self, command: str) -> None:
@@ -121,14 +134,32 @@ def _stream(text: str) -> Output:
 def shown(value: Any) -> dict[str, Any]:
     """A value in the forms that it has for Jupyter."""
     forms: dict[str, Any] = {}
-    for kind, method in (("image/svg+xml", "_repr_svg_"), ("image/png", "_repr_png_"), ("text/html", "_repr_html_")):
+    for kind, method in (
+        ("image/svg+xml", "_repr_svg_"),
+        ("image/png", "_repr_png_"),
+        ("text/html", "_repr_html_"),
+    ):
         made = getattr(value, method, lambda: None)()
         if isinstance(made, bytes):
             made = base64.b64encode(made).decode()
         if made is not None:
             forms[kind] = made if kind == "image/png" else made.splitlines(keepends=True)
-    plain = f"<{type(value).__name__}>" if "image/png" in forms or "image/svg+xml" in forms else repr(value)
+    plain = re.sub(" at 0x[0-9a-fA-F]+", "", repr(value))
     return forms | {"text/plain": plain.splitlines(keepends=True)}
+
+
+@contextlib.contextmanager
+def own_modules() -> Iterator[None]:
+    """Modules of the present folder can be imported, as in Jupyter; they are forgotten afterwards."""
+    folder, before, paths = Path.cwd(), set(sys.modules), list(sys.path)
+    sys.path.insert(0, "")
+    try:
+        yield
+    finally:
+        sys.path[:] = paths
+        for name in set(sys.modules) - before:
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
+                del sys.modules[name]
 
 
 def run(path: Path, short: bool = False) -> dict[str, Any]:
@@ -136,10 +167,11 @@ def run(path: Path, short: bool = False) -> dict[str, Any]:
     notebook = read(path)
     own = notebook["metadata"]["accord"]
     session = Session(path.name)
-    for number, cell in enumerate(code_cells(notebook), 1):
-        code = source_of(cell)
-        code = shortened(code, own["short"]) if short and number == 1 else code
-        cell |= {"outputs": session.run(code, number), "execution_count": number}
+    with own_modules():
+        for number, cell in enumerate(code_cells(notebook), 1):
+            code = source_of(cell)
+            code = shortened(code, own["short"]) if short and number == 1 else code
+            cell |= {"outputs": session.run(code, number), "execution_count": number}
     for claim in own["claims"]:
         if not eval(claim, session.scope):
             raise AssertionError(f"{path.name} claims that {claim}, and it is not so")
@@ -152,8 +184,9 @@ def written(notebook: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("run", "try", "check"), help="run: store outputs; check: whole, store none")
+    parser = argparse.ArgumentParser(description="Runs the tutorials.")
+    words = "run: whole, and store what cells show; check: whole, and store nothing; try: shortened"
+    parser.add_argument("what", choices=("run", "check", "try"), help=words)
     parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
     for path in notebooks():

@@ -36,7 +36,9 @@ def run_demo(out: Path) -> dict[str, Any]:
         save_simulation(simulate(settings), sim, overwrite=True)
     log = given_data(sim / "log.parquet")
     task, asked = log.read([sim / "truth.parquet", sim / "clicks.parquet"], [], "fair", 0.0)
-    answer = {"clicks": compare_and_show(Study(task, METHODS, ["gmf"], settings=asked | SETTINGS), out / "compare")}
+    answer: dict[str, Any] = {
+        "clicks": compare_and_show(Study(task, METHODS, ["gmf"], settings=asked | SETTINGS), out / "compare")
+    }
     answer["run"] = run_fit(log, out / "run", {"model": "gmf", "method": "deca-p"} | SETTINGS, overwrite=True)
     ui.say(f"Digits, {DIGITS_NOISE:.0%} of the labels redrawn, {', '.join(DIGITS_METHODS)} over 3 seeds.")
     digits = given_data(Path("digits"), noise=DIGITS_NOISE)

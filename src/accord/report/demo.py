@@ -34,7 +34,7 @@ def write_demo_page(
     marked: pa.Table,
     wrong: np.ndarray,
 ) -> None:
-    """``compared`` are the summaries by task; ``marked`` has the truth of each click, ``wrong`` that of each label."""
+    """``compared`` are the summaries by task; ``marked`` and ``wrong`` are the truth of clicks and of labels."""
     panels = {"clicks": ("ndcg@20", "noise auc"), "labels": ("accuracy", "noise auc")}
     write_page(
         path,
