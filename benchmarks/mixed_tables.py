@@ -7,7 +7,7 @@ with the labels they have, are the test. All methods learn from the same scaled 
 makes of the columns. cleanlab has out-of-sample probabilities of five folds, of the same network trained
 normally, or the mean of those of the models that a council has as members; what it flags is left out, and the
 same network is trained again. Prints the mean and the standard deviation over seeds of the accuracy on the test,
-and of ROC-AUC and average precision of the label qualities. The figures in docs/your-data.md are of penguins
+and of ROC-AUC and average precision of the label qualities. The figures in docs/how-to/your-data.md are of penguins
 (palmerpenguins), loans (openintro's loans_full_schema without sub_grade, 2,000 rows of grades A to E) and churn
 (modeldata's mlc_churn, 2,000 rows).
 """

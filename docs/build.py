@@ -1,22 +1,21 @@
-"""Writes what is made from the code and from results: docs/settings.md, docs/results/overview.md, typed keywords.
+"""Writes what is made from the code and from results: the pages of settings and of all numbers, typed keywords.
 
 Tests compare them with what they are made from.
 """
 
 from __future__ import annotations
 
-import re
 import textwrap
 from pathlib import Path
-from typing import Any
 
 from accord.estimators.settings import OF_TASK, annotation_of, fields_of, settings_class
 from accord.methods import METHODS, MethodSettings, methods_of
 from accord.models import MODELS, models_of, settings_of
 from accord.reproduction.overview import write_overview
 
-PAGE = Path(__file__).with_name("settings.md")
-KEYWORDS = PAGE.parent.parent / "src" / "accord" / "estimators" / "keywords.py"
+HERE = Path(__file__).parent
+PAGE = HERE / "reference" / "settings.md"
+KEYWORDS = HERE.parent / "src" / "accord" / "estimators" / "keywords.py"
 INTRODUCTION = """\
 # Settings
 
@@ -106,14 +105,7 @@ def keywords_module() -> str:
     return "\n".join(lines) + "\n"
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Called for each page of the site: the cells of studies are in the repository, not in the site."""
-    if not page.file.src_uri.startswith("results/"):
-        return markdown
-    return re.sub(r"\[([^\]]+)\]\((?:[^)]*/cells|cells\.parquet)\)", r"\1", markdown)
-
-
 if __name__ == "__main__":
     PAGE.write_text(settings_page(), encoding="utf-8")
     KEYWORDS.write_text(keywords_module(), encoding="utf-8")
-    write_overview(PAGE.with_name("results"))
+    write_overview(HERE / "results")

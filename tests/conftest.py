@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,16 @@ def movielens() -> Path:
     if not folder or not (Path(folder) / "ml-100k").is_dir():
         pytest.skip("ACCORD_DATA names no folder with ml-100k")
     return Path(folder) / "ml-100k"
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The docs as a site, built once; a warning of the builder is a failure."""
+    pytest.importorskip("material", reason="the site needs accord-labels[docs]")
+    root, folder = Path(__file__).parents[1], tmp_path_factory.mktemp("built") / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    paths = os.pathsep.join([str(root / "src"), os.environ.get("PYTHONPATH", "")])
+    words = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": paths}
+    done = subprocess.run(command, cwd=root, env=words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder

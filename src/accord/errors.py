@@ -6,6 +6,18 @@ import difflib
 import re
 from collections.abc import Iterable
 
+__all__ = [
+    "AccordError",
+    "DataError",
+    "DataWarning",
+    "InterruptedRunError",
+    "LimitError",
+    "LostRankError",
+    "MissingDataError",
+    "SettingError",
+    "UnknownIdError",
+]
+
 HARMFUL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Letters that a terminal obeys: control characters, what turns the direction of writing, and halves of letters."""
 

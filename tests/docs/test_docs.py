@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pytest
 
+import accord
 from accord.cli import main
 from accord.data import noise
 from accord.data.simulator import Simulation
@@ -22,7 +24,10 @@ from accord.models import MODELS
 from accord.reproduction.overview import write_overview
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(set(DOCS.rglob("*.md")) - set((DOCS / "results").rglob("*.md")))]
+IDS = [page.relative_to(ROOT).as_posix() for page in PAGES]
+NOTEBOOKS = {path.name for path in (DOCS / "tutorials").glob("*.ipynb")}
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 QUICK = {"clicks": {"epochs": 1, "batch_size": 512}, "labels": {"epochs": 2}}
 
@@ -59,7 +64,7 @@ def workplace(tmp_path: Path, made: Simulation, monkeypatch: pytest.MonkeyPatch)
 README = PAGES[0]
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES[1:], ids=IDS[1:])
 def test_python_blocks_run(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scope: dict[str, object] = {}
     for code in blocks(page, "python"):
@@ -91,7 +96,7 @@ def test_the_quickstart_runs_as_it_stands(workplace: Path, monkeypatch: pytest.M
     assert {"my-run", "sim", "run", "clean.csv", "digits-run"} <= made
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES[1:], ids=IDS[1:])
 def test_accord_lines_run(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for code in blocks(page, "console"):
         run_accord_lines(code, monkeypatch)
@@ -107,7 +112,7 @@ def run_accord_lines(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("made_by", "file"),
-    [("settings_page", "docs/settings.md"), ("keywords_module", "src/accord/estimators/keywords.py")],
+    [("settings_page", "docs/reference/settings.md"), ("keywords_module", "src/accord/estimators/keywords.py")],
 )
 def test_what_is_made_from_the_settings_is_up_to_date(made_by: str, file: str) -> None:
     scope: dict[str, object] = {"__file__": str(ROOT / "docs" / "build.py"), "__name__": "build"}
@@ -127,7 +132,23 @@ def test_the_overview_of_results_is_made_from_their_cells(tmp_path: Path) -> Non
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+            if "://" not in target and (NOTEBOOKS or not target.endswith(".ipynb")):
+                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+def test_every_tutorial_is_listed() -> None:
+    """The list gives the site its pages and their order."""
+    listed = re.findall(r"\(([\w-]+\.ipynb)\)", (DOCS / "tutorials" / "index.md").read_text(encoding="utf-8"))
+    assert set(listed) >= NOTEBOOKS
+    assert len(listed) == len(set(listed)) == 9
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    said = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert cited is not None
+    assert newest is not None
+    assert {said, cited[1], newest[1]} == {accord.__version__}

@@ -11,6 +11,8 @@ import numpy as np
 from accord.data.weak_noise import by_weak_model
 from accord.errors import DataError, SettingError, nearest
 
+__all__ = ["KINDS", "NoisyLabels", "add_noise", "add_noise_by_matrix", "check_kind"]
+
 NoiseKind = Literal["uniform", "others", "pair", "instance"]
 
 
@@ -26,6 +28,7 @@ class NoisyLabels:
 
     @property
     def is_noise(self) -> np.ndarray:
+        """True for each label that is wrong."""
         return self.labels != self.truth
 
     @property
@@ -34,6 +37,7 @@ class NoisyLabels:
         return float(self.is_noise.mean()) if len(self.labels) else 0.0
 
     def notes(self) -> dict[str, Any]:
+        """The kind of noise, its rate, and the share of labels that are wrong."""
         return {"kind": self.kind, "rate": self.rate, "realised": self.realised}
 
 
@@ -83,6 +87,7 @@ def _inputs_of(labels: np.ndarray, inputs: Any, kind: str) -> np.ndarray:
 
 
 def check_kind(kind: str) -> None:
+    """Refuse a kind of noise that is not known, with the nearest that is."""
     if kind not in KINDS and kind not in KINDS_BY_INPUTS:
         raise SettingError(f"Unknown kind of noise '{kind}': {nearest(kind, [*KINDS, *KINDS_BY_INPUTS])}")
 

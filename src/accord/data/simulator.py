@@ -24,6 +24,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from accord.errors import DataError
 
+__all__ = ["Preferences", "Simulation", "SimulatorSettings", "simulate"]
+
 LARGEST = 1 << 31
 """Users, items or interactions."""
 GENUINE, MISCLICK, CONFORMITY, PROMOTION = range(4)
@@ -114,6 +116,7 @@ class Simulation:
         return float((self.kinds != GENUINE).mean())
 
     def log(self) -> pa.Table:
+        """What a recommender is fitted on: user, item and time of each click."""
         return pa.table({"user": _names("u", self.users), "item": _names("i", self.items), "ts": self.times})
 
     def clicks(self) -> pa.Table:

@@ -136,13 +136,16 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
         return self.check_settings(named_objects(values)[0])
 
     def objects(self) -> dict[str, Any]:
+        """What was given as an object in place of a name, by the names that settings have for it."""
         return named_objects({name: getattr(self, name, None) for name in (*OWN, "members")})[1]
 
     def renewed(self, **changes: Any) -> Self:
+        """An estimator that is not fitted, of the same settings but for these."""
         return type(self)(**{**self.get_params(deep=False), **changes})
 
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
+        """Settings from keywords, refused in one sentence where they are wrong."""
         settings = super().check_settings(values)
         check_model(settings.model, cls.task, "auto", CUSTOM, SCIKIT)
         if settings.model == SCIKIT and not settings.method_class.takes_estimators:
@@ -350,6 +353,7 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
     @property
     def bytes_to_look(self) -> int:
+        """What looking at one example takes when a run is loaded."""
         return classifier_folder.LOOK * self.n_features_in_
 
     def _check_loaded(self, run: Path) -> None:
@@ -362,4 +366,5 @@ class Classifier(Estimator, TablesBack, ClassifierMixin, BaseEstimator):
 
     @property
     def metrics_(self) -> dict[str, Any]:
+        """Noisy validation metrics of the epoch that was kept, for each phase, and how many labels are flagged."""
         return classifier_folder.metrics_of(self)

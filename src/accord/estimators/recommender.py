@@ -88,10 +88,12 @@ class Recommender(Served, Estimator):
 
     @property
     def settings(self) -> Any:
+        """The settings, checked."""
         return self._settings
 
     @classmethod
     def check_settings(cls, values: dict[str, Any]) -> Any:
+        """Settings from keywords, refused in one sentence where they are wrong."""
         usual = usual_method(values.get("model", "gmf"), cls.task)
         settings = super().check_settings({"method": usual, **values})
         check_model(settings.model, cls.task, CUSTOM)
@@ -106,6 +108,7 @@ class Recommender(Served, Estimator):
         return settings
 
     def objects(self) -> dict[str, Any]:
+        """What was given as an object in place of a name, by the names that settings have for it."""
         return self._objects
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -129,6 +132,7 @@ class Recommender(Served, Estimator):
         return self.renewed()
 
     def renewed(self, **changes: Any) -> Self:
+        """An estimator that is not fitted, of the same settings but for these."""
         own = with_objects(self.changed_settings(), self._objects)
         method = None if self._open else self.settings.method
         own |= {"model": self._chosen, "method": method, **changes}
@@ -354,6 +358,7 @@ class Recommender(Served, Estimator):
 
     @property
     def metrics_(self) -> dict[str, Any]:
+        """Noisy validation metrics of the epoch that was kept, for each phase, and how many clicks are flagged."""
         return recommender_folder.metrics_of(self)
 
     def _move(self, device: torch.device | str) -> None:

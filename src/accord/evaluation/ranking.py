@@ -20,6 +20,7 @@ from accord.kernels.segment_sum import segment_sum
 Scorer = Callable[[Tensor], Tensor]
 """Scores (B, items) of a block of users (B,)."""
 METRICS = ("ndcg", "recall", "precision", "hit", "mrr")
+"""What `ranking_metrics` measures at each k."""
 StackedScorer = Callable[[Tensor], Tensor]
 """Scores (R, B, items) of R models for a block of users."""
 BLOCK, GPU_BLOCK = 1 << 22, 1 << 28

@@ -27,6 +27,7 @@ def _wrong(method: Any) -> str | None:
 
 
 METHODS: Registry[type[Method]] = Registry("method", "accord.methods", _wrong)
+"""Every method by its name: accord's own, and those that were registered."""
 for _method in (Normal, WBPR, TruncatedCE, ReweightedCE, Ensemble, MWNet, ITLM, DeCA, DeCAp, Council, Popularity):
     METHODS.register(_method.name, _method)
 

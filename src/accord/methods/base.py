@@ -157,9 +157,11 @@ class PerRun:
         return self._now[dtype]
 
     def keep(self, which: list[int]) -> None:
+        """Continue with the values of these runs alone."""
         self._now = {dtype: values[which] for dtype, values in self._now.items()}
 
     def rejoin(self) -> None:
+        """Continue with the values of all runs again."""
         self._now = dict(self._all)
 
 
@@ -241,10 +243,12 @@ class Method:
 
     @classmethod
     def settings_of(cls, task: str) -> type[MethodSettings]:
+        """The settings that the method has for a task."""
         return cls.settings[task] if isinstance(cls.settings, Mapping) else cls.settings
 
     @classmethod
     def space_of(cls, task: str) -> Space:
+        """What a search chooses from, for a task."""
         by_task = set(cls.space) <= {"clicks", "labels"}
         own: Any = cls.space.get(task, {}) if by_task else cls.space
         return dict(own)
