@@ -18,7 +18,7 @@ test-browser: .venv/ready
 	   ! command -v google-chrome >/dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; fi; fi
-	ACCORD_BROWSER=needed OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/browser tests/report
+	ACCORD_BROWSER=needed OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/browser
 
 # The built wheel in fresh environments of Python 3.11, 3.12 and 3.13: both quickstarts, all blocks of the docs, the
 # tutorials. INSTALL_ARGS="--python 3.12 --whole" takes one Python, and the tutorials at their full size.
