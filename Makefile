@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: demo test test-browser lint format bench soak attack docs clean
+.PHONY: demo test test-browser test-install tutorials lint format bench soak attack docs clean
 
 demo: .venv/ready
 	$(BIN)/accord demo --out demo
@@ -19,6 +19,15 @@ test-browser: .venv/ready
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; fi; fi
 	ACCORD_BROWSER=needed OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/browser
+
+# The built wheel in fresh environments of Python 3.11, 3.12 and 3.13: both quickstarts, all blocks of the docs, the
+# tutorials. INSTALL_ARGS="--python 3.12 --whole" takes one Python, and the tutorials at their full size.
+test-install: .venv/ready
+	$(BIN)/python tests/install.py $(INSTALL_ARGS)
+
+# Runs the tutorials as a reader would and stores what their cells show. TUTORIALS="clicks table" takes some.
+tutorials: .venv/ready
+	$(BIN)/python tests/docs/notebooks.py run $(TUTORIALS)
 
 lint: .venv/ready
 	$(BIN)/ruff check .

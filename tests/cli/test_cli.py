@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -315,13 +316,23 @@ def test_demo_runs_whole(accord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(demo, "SimulatorSettings", lambda: made.settings)
     monkeypatch.setattr(demo, "SETTINGS", {"epochs": 2, "batch_size": 512})
-    code, out, _err = accord("demo", "--out", tmp_path / "demo")
+    code, out, err = accord("demo", "--out", tmp_path / "demo")
     assert code == 0
     assert "ndcg@20" in out
     assert "recall@20" in out
     assert "noise auc" in out
     assert (tmp_path / "demo" / "compare" / "report.html").is_file()
-    assert (tmp_path / "demo" / "run" / "report.html").is_file()
+    page = tmp_path / "demo" / "index.html"
+    assert f"Open this page: {page}" in " ".join(err.split())
+    text = page.read_text(encoding="utf-8")
+    reports = set(re.findall(r'href="([^"]+)"', text))
+    assert reports == {f"{run}/report.html" for run in ("compare", "run", "digits-compare", "digits-run")}
+    assert all((page.parent / report).is_file() for report in reports)
+    truth = {(row["user"], row["item"]): row["kind"] for row in made.clicks().to_pylist()}
+    rows = re.findall(r'<td class="id">(u\d+)</td><td class="id">(i\d+)</td>.*<td class="when">([^<]+)<', text)
+    assert len(rows) == 12
+    words = {"misclick": "slip", "conformity": "crowd", "promotion": "push", "": "true like"}
+    assert all(words.get(truth[user, item], "true like") == told for user, item, told in rows)
 
 
 def test_a_log_file_gets_lines_of_progress(accord, sim: Path, tmp_path: Path, monkeypatch) -> None:

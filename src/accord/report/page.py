@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,17 +223,17 @@ def write_comparison_report(summary: dict[str, Any], path: Path) -> None:
         served=served_rows(summary),
         served_words=what_served_means(summary),
         detection=detection_rows(summary),
-        plots=_panels(summary),
+        plots=comparison_panels(summary),
     )
 
 
 def write_comparison_plot(summary: dict[str, Any], path: Path) -> None:
     """The bars of a comparison as a picture that carries its own colours."""
-    write_whole(path, plots.beside(_panels(summary)).alone())
+    write_whole(path, plots.beside(comparison_panels(summary)).alone())
 
 
-def _panels(summary: dict[str, Any]) -> list[plots.Drawing]:
-    """Bars of each metric; a method has one colour, whatever its model."""
+def comparison_panels(summary: dict[str, Any], names: Sequence[str] | None = None) -> list[plots.Drawing]:
+    """Bars of each metric, or of those that are named; a method has one colour, whatever its model."""
     from accord.report.tables import labels, metric_names
 
     named = list(zip(labels(summary), summary["rows"], strict=True))
@@ -248,7 +249,7 @@ def _panels(summary: dict[str, Any]) -> list[plots.Drawing]:
             },
             colours=colours,
         )
-        for name in metric_names(summary)
+        for name in names or metric_names(summary)
     ]
 
 

@@ -172,7 +172,8 @@ def fit(
 
 
 def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write.")] = Path("demo")) -> Answer:
-    """Noisy clicks, then noisy digits: compare normal training with DeCA(p), and write reports."""
+    """Compare normal training with DeCA(p) on noisy clicks and noisy digits, and write a page that shows what was
+    found."""
     from accord.cli.demo import run_demo
 
     return run_demo(out)

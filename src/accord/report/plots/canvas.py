@@ -98,6 +98,14 @@ class Drawing:
         shapes = "\n".join([*ground.parts, *self.parts])
         return f"{self._head()}\n<style>\n{style()}</style>\n{shapes}\n</svg>\n"
 
+    def __repr__(self) -> str:
+        """In words, for those who do not see it."""
+        return self.title
+
+    def _repr_svg_(self) -> str:
+        """As a notebook shows it."""
+        return self.alone()
+
     def _head(self) -> str:
         wide, high = _number(self.width), _number(self.height)
         return (
