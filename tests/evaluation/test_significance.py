@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 from scipy.stats import ttest_ind, ttest_rel
@@ -82,6 +82,7 @@ def test_what_the_interval_does_not_depend_on(shape: tuple[int, int], seed: int,
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.5, 0.9, 0.95]))
+@example(1090, 0.9)
 def test_p_is_small_where_zero_is_outside_and_the_interval_is_never_narrower_than_over_users_alone(
     seed: int, level: float
 ) -> None:

@@ -126,9 +126,11 @@ def _variance(parts: _Parts) -> tuple[float, float]:
     variance = seeds + parts.users
     if not seeds or not variance:
         return variance, parts.users_freedom
+    if not parts.users_freedom:
+        return variance, parts.seeds_freedom
     share = WEIGHT * seeds / (WEIGHT * seeds + parts.users)
-    rest = (1 - share) ** 2 / parts.users_freedom if parts.users_freedom else 0.0
-    return variance, 1 / (share**2 / parts.seeds_freedom + rest)
+    freedom = 1 / (share**2 / parts.seeds_freedom + (1 - share) ** 2 / parts.users_freedom)
+    return variance, min(freedom, parts.users_freedom)  # so that seeds never make an interval narrower
 
 
 def _interval(gain: float, variance: float, freedom: float, over: str, level: float = LEVEL) -> Difference:
