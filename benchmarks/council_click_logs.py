@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.data.clicks import load_clicks
-from accord.data.datasets.benchmarks import LIKED, Benchmark, load_benchmark
+from accord.data.datasets.benchmarks import Benchmark, load_benchmark
 from accord.data.datasets.catalogue import find_data_set
 from accord.data.ids import pc
 from accord.data.reading import read_table
@@ -83,7 +83,9 @@ def _benchmark(name: str, root: Path, tiny: bool) -> Benchmark:
 def _liked(root: Path, tiny: bool) -> Log:
     """Likes alone, each user's by time 8:1:1: no noise that ratings tell of."""
     table, _ = read_table(find_data_set(DATA["movielens"]).require(root) / "ml-100k.inter")
-    table = table.filter(pc.greater_equal(table["rating"].cast(pa.float64()), LIKED))
+    table = table.filter(
+        pc.greater_equal(table["rating"].cast(pa.float64()), find_data_set(DATA["movielens"]).liked_from)
+    )
     if tiny:
         table = table.filter(pc.is_in(table["user_id"], pc.unique(table["user_id"])[:TINY_USERS]))
     clicks = load_clicks(table)
