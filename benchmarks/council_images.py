@@ -1,13 +1,15 @@
 """A council of ResNet-32 on CIFAR-10 with made and human label noise, against plain training.
 
     ACCORD_DATA=DIR python benchmarks/council_images.py OUT [--data cifar10/uniform-0.5 …] [--methods council …]
-        [--seeds 5] [--minutes 9] [--set name=value …] [--tiny]
+        [--models resnet32 …] [--seeds 0 1 2] [--minutes 9] [--set name=value …] [--member name=value …] [--tiny]
 
 Data are NAME/KIND-RATE, such as cifar10/instance-0.4, or the name alone for the labels as they are, such as
 cifar10n-random1. The runs of all seeds of a method are trained side by side. Each writes a cell, OUT/….npz, with
-the classes that it gives the test images, and OUT/cells.json with its figures; a cell that is there is kept.
+the classes that it gives the test images, and OUT/….json with its figures; a cell that is there is kept.
 All 50,000 images are trained on with their noisy labels, the last epoch is taken, and nothing is held out: the
 clean test decides nothing. `council-served` is the answer of all members of the last round, those of `council`.
+`--member` gives settings of the council's members alone; `--member model=resnet9` makes them ResNet-9, whatever
+the student is. Students of several models learn from the same members.
 
     python benchmarks/council_images.py OUT --report
 
@@ -20,6 +22,7 @@ import argparse
 import json
 import time
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +43,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--data", nargs="+", default=["cifar10/uniform-0.5", "cifar10n-random1"])
     parser.add_argument("--methods", nargs="+", default=["council", "council-served"])
+    parser.add_argument("--models", nargs="+", default=["resnet32"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--set", nargs="*", default=[], dest="words")
+    parser.add_argument("--member", nargs="*", default=[], dest="member_words")
     parser.add_argument("--label", default="", help="appended to the method's name in the cells")
     parser.add_argument("--minutes", type=float, default=9.0, help="no group is begun after so long")
     parser.add_argument("--device", default="auto")
@@ -55,16 +60,16 @@ def main() -> None:
         return
     started = time.monotonic()
     for data in asked.data:
-        for method in asked.methods:
+        for model, method in product(asked.models, asked.methods):
             if time.monotonic() - started > 60 * asked.minutes:
-                print(f"{data} {method}: no time left, not run", flush=True)
+                print(f"{data} {model} {method}: no time left, not run", flush=True)
                 continue
-            group(asked, data, method)
+            group(asked, data, model, method)
 
 
-def group(asked: argparse.Namespace, data: str, method: str) -> None:
-    """All seeds of a method on one data set."""
-    seeds = [seed for seed in asked.seeds if not cell_file(asked, data, method, seed).is_file()]
+def group(asked: argparse.Namespace, data: str, model: str, method: str) -> None:
+    """All seeds of a method and a model on one data set."""
+    seeds = [seed for seed in asked.seeds if not cell_file(asked, data, model, method, seed).is_file()]
     if not seeds:
         return
     name, _, noise = data.partition("/")
@@ -83,11 +88,13 @@ def group(asked: argparse.Namespace, data: str, method: str) -> None:
             given = add_noise(truth, len(classes), float(rate), kind=kind, seed=seed, inputs=inputs).labels
         sources.append({"X": inputs, "y": given})
         wrong.append(given != truth)
-    common: dict[str, Any] = {"model": "resnet32", "epochs": 2 if asked.tiny else asked.epochs, "valid_share": 0.0}
+    common: dict[str, Any] = {"model": model, "epochs": 2 if asked.tiny else asked.epochs, "valid_share": 0.0}
     common |= {"restore": "last", "augment": "crop-flip", "device": asked.device}
     served = method == "council-served"
     own: dict[str, Any] = {"method": "council" if served else method} | ({"serve": "council"} if served else {})
-    common |= {word.partition("=")[0]: value_of(word.partition("=")[2]) for word in asked.words}
+    if method.startswith("council") and asked.member_words:
+        own["members"] = [Classifier(**{"model": model, "method": "normal"} | values_of(asked.member_words))]
+    common |= values_of(asked.words)
     fitted = [Classifier(seed=seed, **(common | own)) for seed in seeds]
     shelf = Checkpoints(asked.out / "members") if method.startswith("council") else None
     started = time.perf_counter()
@@ -98,6 +105,7 @@ def group(asked: argparse.Namespace, data: str, method: str) -> None:
         answers = np.searchsorted(clf.classes_, clf.predict(test))
         found = {
             "data": data,
+            "model": model,
             "method": method + asked.label,
             "seed": seed,
             "accuracy": float((answers == truth_of_test).mean()),
@@ -109,11 +117,11 @@ def group(asked: argparse.Namespace, data: str, method: str) -> None:
         }
         if clf.votes_ is not None:
             found["targets_right"] = float((clf.predicted_ == truth).mean())
-        file = cell_file(asked, data, method, seed)
+        file = cell_file(asked, data, model, method, seed)
         np.savez_compressed(file, answers=answers.astype(np.uint8), right=answers == truth_of_test)
         write_whole(file.with_suffix(".json"), json.dumps(found))
         print(
-            f"{data} {method}{asked.label} seed {seed}: accuracy {found['accuracy']:.4f}, {seconds:.0f} s",
+            f"{data} {model} {method}{asked.label} seed {seed}: accuracy {found['accuracy']:.4f}, {seconds:.0f} s",
             flush=True,
         )
 
@@ -123,6 +131,10 @@ def loaded(name: str) -> Any:
     return IMAGE_SETS[name].load()
 
 
+def values_of(words: list[str]) -> dict[str, Any]:
+    return {word.partition("=")[0]: value_of(word.partition("=")[2]) for word in words}
+
+
 def value_of(word: str) -> Any:
     try:
         return json.loads(word)
@@ -130,42 +142,44 @@ def value_of(word: str) -> Any:
         return word
 
 
-def cell_file(asked: argparse.Namespace, data: str, method: str, seed: int) -> Path:
-    return asked.out / f"{data.replace('/', '_')}_{method}{asked.label}_{seed}.npz"
+def cell_file(asked: argparse.Namespace, data: str, model: str, method: str, seed: int) -> Path:
+    return asked.out / f"{data.replace('/', '_')}_{model}_{method}{asked.label}_{seed}.npz"
 
 
 def report(out: Path) -> None:
     """Accuracies by data and method, and differences to normal."""
     from accord.evaluation.significance import difference
 
-    cells: dict[tuple[str, str], list[tuple[dict[str, Any], np.ndarray]]] = {}
+    cells: dict[tuple[str, str, str], list[tuple[dict[str, Any], np.ndarray]]] = {}
     for file in sorted(out.glob("*.json")):
         cell = json.loads(file.read_text())
-        cells.setdefault((cell["data"], cell["method"]), []).append(
+        cells.setdefault((cell["data"], cell["model"], cell["method"]), []).append(
             (cell, np.load(file.with_suffix(".npz"))["right"])
         )
     print(
-        "| data | method | seeds | accuracy | noise ROC-AUC | average precision | targets right | seconds a run |"
+        "| data | model | method | seeds | accuracy | noise ROC-AUC | average precision | targets right "
+        "| seconds a run |"
     )
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for (data, method), own in cells.items():
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for (data, model, method), own in cells.items():
         each = np.array([cell["accuracy"] for cell, _ in own])
         numbers = [[cell["detection"].get(n) for cell, _ in own] for n in ("roc_auc", "average_precision")]
         words = ["" if None in one or not one else f"{np.mean(one):.4f}" for one in numbers]
         right = [cell["targets_right"] for cell, _ in own if "targets_right" in cell]
         spread = each.std(ddof=1) if len(each) > 1 else 0.0
         print(
-            f"| {data} | {method} | {len(own)} | {each.mean():.4f} ± {spread:.4f} "
+            f"| {data} | {model} | {method} | {len(own)} | {each.mean():.4f} ± {spread:.4f} "
             f"({each.min():.4f} to {each.max():.4f}) | {words[0]} | {words[1]} | "
             f"{np.mean(right) if right else float('nan'):.4f} | {own[0][0]['seconds']:.0f} |"
         )
-    for (data, method), own in cells.items():
-        for other in ("normal", "ensemble"):
-            base = {cell["seed"]: right for cell, right in cells.get((data, other), [])}
+    for (data, model, method), own in cells.items():
+        for other in ("normal", "ensemble", "deca-p"):
+            base = {cell["seed"]: right for cell, right in cells.get((data, model, other), [])}
             both = [(right, base[cell["seed"]]) for cell, right in own if cell["seed"] in base and method != other]
             if len(both) > 1:
                 print(
                     data,
+                    model,
                     method,
                     "against",
                     other,

@@ -102,6 +102,34 @@ def test_rounds_learn_everything_and_the_first_its_folds_alone(noisy: Any, monke
     assert [len(one["rows"]) for one in told] == [140] * 3 + [210] * 6
 
 
+def test_members_that_learnt_mirror_images_are_asked_of_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of both answers; of members that never saw a mirror image, the image's own alone."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((30, 8, 8, 3)).astype(np.float32), np.arange(30) % 3
+    heard: list[tuple[np.ndarray, Any, np.ndarray]] = []
+    own = council._Session._said_by
+
+    def kept(self: Any, member: Any, rows: np.ndarray) -> np.ndarray:
+        said = own(self, member, rows)
+        heard.append((rows, member, said))
+        return said
+
+    monkeypatch.setattr(council._Session, "_said_by", kept)
+    few = {"method": "council", "model": "convnet", "folds": 2, "member_rounds": 0, "epochs": 1, "device": "cpu"}
+    for augment, both in (("crop-flip", True), ("crop", False)):
+        heard.clear()
+        Classifier(**few, augment=augment, valid_share=0.0).fit(X, y)
+        rows, member, said = heard[0]
+        network = member._target.eval()
+        values = (torch.from_numpy(X[rows]) - member.scaling_.mean) / member.scaling_.std
+        plain, mirrored = (
+            torch.softmax(network(one.movedim(-1, 1)), 1).detach().numpy() for one in (values, values.flip(2))
+        )
+        expected = (plain + mirrored) / 2 if both else plain
+        assert np.allclose(said, expected, atol=1e-5)
+        assert not np.allclose(plain, mirrored, atol=1e-5)
+
+
 # -- what it comes to --------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from accord.models import model_of, models_of
-from accord.models.classifiers import MLP, JoinedNoise, NoiseModel, ResNet32, WeightNet, Wrapped
+from accord.models.classifiers import MLP, JoinedNoise, NoiseModel, ResNet9, ResNet32, WeightNet, Wrapped
 from accord.models.classifiers import noise_model as noise_module
 from accord.models.classifiers.backbone import Norm
 from accord.models.classifiers.inception import InceptionBlock
@@ -34,6 +34,16 @@ def test_resnet32_has_its_published_size() -> None:
     strides = [layer.stride for layer in ResNet32((3, 32, 32), 10).modules() if isinstance(layer, nn.Conv2d)]
     assert len(strides) == 31
     assert strides.count((2, 2)) == 2
+
+
+def test_resnet9_has_its_published_size() -> None:
+    """6.57 M parameters, in eight convolutions and a head."""
+    network = ResNet9((3, 32, 32), 10)
+    layers = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
+    assert [layer.out_channels for layer in layers] == [64, 128, 128, 128, 256, 512, 512, 512]
+    assert sum(p.numel() for p in network.parameters()) == 6_573_130
+    pooled = network.layers(torch.zeros(1, 3, 32, 32))
+    assert pooled.shape == (1, 512, 4, 4)
 
 
 def test_the_mlp_reads_tables() -> None:

@@ -485,7 +485,7 @@ def test_images_of_every_size(size: tuple[int, int], method: str) -> None:
     learned(RNG.random((10, *size)), Y[:10], method=method, epochs=1)
 
 
-@pytest.mark.parametrize("model", ["mlp", "convnet", "resnet32", "inception"])
+@pytest.mark.parametrize("model", ["mlp", "convnet", "resnet32", "resnet9", "inception"])
 def test_one_small_image_a_step(model: str) -> None:
     learned(RNG.random((3, 4, 4)), [0, 1, 0], method="normal", model=model, epochs=1, batch_size=1)
     if model in ("convnet", "inception"):

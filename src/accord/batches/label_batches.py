@@ -98,6 +98,10 @@ class LabelBatch:
         """The logits of a network that does not learn."""
         return self.logits(network) if self.frozen is None else self.frozen(network)
 
+    def mirrored(self) -> LabelBatch:
+        """The same images, left and right exchanged."""
+        return LabelBatch(self.inputs.flip(-1), self.labels, self.rows, self.precision)
+
     def of_runs(self, runs: Tensor) -> LabelBatch:
         """The batches of some runs."""
         inputs, labels, rows = (one.index_select(0, runs) for one in (self.inputs, self.labels, self.rows))

@@ -163,9 +163,9 @@ class LabelSettings(TaskSettings):
     may_differ: ClassVar[frozenset[str]] = frozenset({"seed", "learning_rate", "weight_decay"})
 
     model: str = "auto"
-    """mlp, convnet, resnet32 or inception; auto takes mlp for tables and convnet for images (mlp where they are
-    smaller than 4 pixels); in Python also any torch module, a callable (shape, classes) -> module, or an estimator
-    or pipeline of scikit-learn."""
+    """mlp, convnet, resnet32, resnet9 or inception; auto takes mlp for tables and convnet for images (mlp where
+    they are smaller than 4 pixels); in Python also any torch module, a callable (shape, classes) -> module, or an
+    estimator or pipeline of scikit-learn."""
     method: str = "deca-p"
     """The training method: normal, ensemble, mw-net, itlm, deca or deca-p; if none is named, normal for estimators
     of scikit-learn, and for modules that are frozen as a whole."""

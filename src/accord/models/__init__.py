@@ -51,6 +51,7 @@ for _name, _model in (
     ("mlp", classifiers.MLP),
     ("convnet", classifiers.ConvNet),
     ("resnet32", classifiers.ResNet32),
+    ("resnet9", classifiers.ResNet9),
     ("inception", classifiers.Inception),
 ):
     MODELS.register(_name, _model)

@@ -90,7 +90,7 @@ def fit(
         str | None,
         typer.Option(
             help="mf, gmf, neumf, cdae, lightgcn, ease, ials, rp3beta, itemknn; labelled data: mlp, convnet, "
-            "resnet32, inception."
+            "resnet32, resnet9, inception."
         ),
     ] = None,
     method: Annotated[

@@ -317,7 +317,7 @@ class _Session:
 
     @torch.no_grad()
     def _said_by(self, member: Classifier, rows: np.ndarray) -> np.ndarray:
-        """A member's probabilities of some examples."""
+        """A member's probabilities of some examples; of images and their mirror images, where it was trained so."""
         if not len(rows):
             return np.zeros((0, self.classes), np.float32)
         target, own = as_stack(member._target.to(self.device).eval()), self.prepared.run.data
@@ -332,7 +332,12 @@ class _Session:
             targets=None,
             augmentation=None,
         )
-        parts = [torch.softmax(batch.logits(target)[0], 1) for batch in LabelFeed([data]).in_order()]
+        parts = []
+        for batch in LabelFeed([data]).in_order():
+            said = torch.softmax(batch.logits(target)[0], 1)
+            if member.settings.augment == "crop-flip":  # it has learnt mirror images too
+                said = (said + torch.softmax(batch.mirrored().logits(target)[0], 1)) / 2
+            parts.append(said)
         return torch.cat(parts).cpu().numpy()
 
     def _said_by_plain(

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor, nn
 
 from accord.errors import AccordError, DataError, InterruptedRunError
 from accord.estimators.base import CUSTOM, Cache, Estimator
 from accord.estimators.fitting import fit_together
 from accord.training import Callback, CheckpointPath, Checkpoints, Progress, clear_checkpoints
-from accord.training.checkpoints import Checkpoint, State, checkpoint_of
+from accord.training.checkpoints import Checkpoint, State, checkpoint_of, digest_of
 
 FOLDER = ".members"
 
@@ -167,7 +168,12 @@ def _identity(member: Member, cache: Cache, device: Any) -> list[Any]:
     from accord.estimators.fitting import once
 
     prepared = member.estimator._prepare(member.source, device, cache)
-    return [str(device), repr(member.estimator.settings_to_save()), *once(prepared.identity)]
+    inputs, own = member.source.get("X"), []
+    for owner, part in prepared.identity:
+        if owner is inputs and isinstance(part, np.ndarray):  # all members have them: they are hashed once
+            part = cache.get(("digest",), [owner], lambda part=part: digest_of(part))
+        own.append((owner, part))
+    return [str(device), repr(member.estimator.settings_to_save()), *once(own)]
 
 
 def _taken_from(shelf: Shelf, member: Member, cache: Cache, device: Any) -> bool:

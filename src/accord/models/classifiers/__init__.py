@@ -6,6 +6,7 @@ from accord.models.classifiers.inception import Inception
 from accord.models.classifiers.mlp import MLP
 from accord.models.classifiers.noise_model import JoinedNoise, NoiseModel
 from accord.models.classifiers.resnet import ResNet32
+from accord.models.classifiers.resnet9 import ResNet9
 from accord.models.classifiers.weight_net import WeightNet
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Inception",
     "JoinedNoise",
     "NoiseModel",
+    "ResNet9",
     "ResNet32",
     "WeightNet",
     "Wrapped",
