@@ -50,7 +50,7 @@ def log_of(name: str, seed: int, root: Path, tiny: bool) -> Log:
         return Log({"log": made.log()}, made.truth(), {"noise": made.clicks()})
     if name == "liked":
         return _liked(root, tiny)
-    benchmark = _benchmark(DATA.get(name, DATA["movielens"]), root, tiny)
+    benchmark = benchmark_of(DATA.get(name, DATA["movielens"]), root, tiny)
     task = ClickTask.of_benchmark(benchmark, inject=INJECTED if name == "random" else 0.0)
     study = Study(task, ["normal"], ["gmf"])
     settings = task.check_settings(study.settings_of("gmf", "normal", seed))
@@ -67,7 +67,8 @@ def _judged(table: pa.Table, is_noise: np.ndarray) -> pa.Table:
     return table.select(["user", "item"]).append_column("is_noise", pa.array(is_noise))
 
 
-def _benchmark(name: str, root: Path, tiny: bool) -> Benchmark:
+def benchmark_of(name: str, root: Path, tiny: bool) -> Benchmark:
+    """A data set of the catalogue under the fair protocol, or the clicks of some of its users."""
     whole = load_benchmark(find_data_set(name), "fair", root)
     if not tiny:
         return whole
