@@ -22,29 +22,31 @@ ORACLE, STUDENT = "oracle", "council"
 SOLVED = ("ease", "ials", "rp3beta")
 DRAWN = ("ials",)
 """Of those, what begins with random numbers; the others are the same for every seed."""
-PATIENCE, VALID_USERS = 30, 5000
-EPOCHS = {"movielens-100k": 100, "modcloth": 100, "amazon-music": 100}
-FEWER = 60
-"""Epochs on the larger sets."""
+PATIENCE, VALID_USERS = 30, 2000
+SMALL = ("movielens-100k", "modcloth", "amazon-music")
+EPOCHS, BATCH = (100, 60), (2048, 8192)
+"""On small sets, and on the others: an epoch has some 40 steps on each, so that none is trained shorter."""
 QUICK = {
     "movielens-100k": ("gmf", "cdae"),
     "amazon-music": ("gmf", "cdae", "lightgcn"),
     "modcloth": ("gmf", "cdae"),
 }
 """Whose rows a core makes as well, where there is a GPU."""
+COUNCILS = ("movielens-100k", "amazon-music")
+"""Whose councils the cores convene, where there is a GPU."""
 SHORT = ("movielens-100k", "amazon-music", "modcloth", "kuairec")
 """Whose solved models are left to the cores."""
 EPOCH = {
     "movielens-100k": (0.05, 1.4, 0.06, 0.3),
     "modcloth": (0.15, 0.8, 0.15, 0.8),
-    "epinions": (0.5, 8.0, 0.6, 7.2),
+    "epinions": (0.3, 11.0, 0.4, 1.9),
     "amazon-music": (0.05, 0.8, 0.06, 0.12),
-    "kuairand": (0.3, 2.8, 0.3, 2.9),
-    "adressa": (2.2, 8.0, 2.2, 16.0),
-    "kuairec": (0.2, 2.5, 0.2, 1.2),
+    "kuairand": (0.2, 3.5, 0.2, 0.8),
+    "adressa": (0.6, 7.0, 0.8, 4.0),
+    "kuairec": (0.1, 3.0, 0.1, 0.4),
 }
 """Roughly, CPU seconds of a normal epoch of each model on one core, with its validation."""
-ON_GPU = 0.06
+ON_GPU = (0.15, 0.02, 0.15, 0.04)
 """Roughly, how much of these a GPU takes for a run of a stack."""
 UNITS = {"normal": 1.0, "ensemble": 2.0, "t-ce": 1.1, "deca-p": 2.6, ORACLE: 0.7, STUDENT: 1.5}
 """Trainings' length, in normal ones."""
@@ -64,7 +66,7 @@ class Asked:
     tiny: bool = False
 
     def epochs(self, name: str) -> int:
-        return 2 if self.tiny else EPOCHS.get(name, FEWER)
+        return 2 if self.tiny else EPOCHS[name not in SMALL]
 
 
 def jobs_of(asked: Asked) -> list[Job]:
@@ -131,15 +133,16 @@ def _job(
         model = given.get("model", "")
         quick = model in QUICK.get(name, ()) and work in ("defaults", "search")
         solved = work.startswith("solved") and (name in SHORT or model in ("popularity", "rp3beta"))
-        lanes = ("cpu",) if solved else ("gpu", "cpu") if quick else ("gpu",)
+        convened = work == "council" and name in COUNCILS
+        lanes = ("cpu",) if solved else ("cpu", "gpu") if quick or convened else ("gpu",)
     own = {"set": name, **given}
     return Job(f"{name} {row}", work, own, here, leaves, seconds, rank=rank, lanes=lanes)
 
 
 def _run(asked: Asked, name: str, model: str) -> float:
     """Seconds of a normal training, by the epochs that it may have."""
-    epoch = EPOCH[name][MODELS.index(model)] * (ON_GPU if asked.gpu else 1.0)
-    return 0.7 * asked.epochs(name) * epoch
+    which = MODELS.index(model)
+    return 0.7 * asked.epochs(name) * EPOCH[name][which] * (ON_GPU[which] if asked.gpu else 1.0)
 
 
 def _council(asked: Asked, name: str) -> float:

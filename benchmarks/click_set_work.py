@@ -15,9 +15,11 @@ from accord.tasks.base import ORACLE as CLEAN
 from accord.tasks.clicks import ClickTask
 from accord.training import Checkpoints, resolve_device
 from click_set_jobs import (
+    BATCH,
     METHODS_OF,
     ORACLE,
     PATIENCE,
+    SMALL,
     STUDENT,
     VALID_USERS,
     Asked,
@@ -54,6 +56,7 @@ class Bench:
         self.common: dict[str, Any] = {
             "epochs": asked.epochs(self.name),
             "patience": PATIENCE,
+            "batch_size": BATCH[self.name not in SMALL],
             "valid_users": VALID_USERS,
             "updates": "dense",
             "cold_users": self.data.cold_users,
