@@ -29,6 +29,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -76,6 +78,7 @@ def main() -> None:
     elif not typed.report:
         from click_set_work import do
 
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what is done is packed first
         slots = {"cpu": typed.workers} | ({"gpu": typed.gpu} if typed.gpu else {})
         try:
             run_jobs(jobs, cells, partial(do, asked), workers=slots, minutes=typed.minutes, grace=typed.grace)
