@@ -93,7 +93,8 @@ def group(asked: argparse.Namespace, data: str, model: str, method: str) -> None
     served = method == "council-served"
     own: dict[str, Any] = {"method": "council" if served else method} | ({"serve": "council"} if served else {})
     if method.startswith("council") and asked.member_words:
-        own["members"] = [Classifier(**{"model": model, "method": "normal"} | values_of(asked.member_words))]
+        member: dict[str, Any] = {"model": model, "method": "normal"} | values_of(asked.member_words)
+        own["members"] = [Classifier(**member)]
     common |= values_of(asked.words)
     fitted = [Classifier(seed=seed, **(common | own)) for seed in seeds]
     shelf = Checkpoints(asked.out / "members") if method.startswith("council") else None
