@@ -79,7 +79,7 @@ def jobs_of(asked: Asked) -> list[Job]:
             jobs += _defaults(asked, name, k)
         if "tuned" in asked.stages:
             jobs += _tuned(asked, name, len(SETS) + k)
-    return jobs
+    return sorted(jobs, key=lambda job: job.rank)
 
 
 def _defaults(asked: Asked, name: str, rank: int) -> Iterator[Job]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from accord.estimators import Recommender, fit_together
 from accord.experiments.machine import machine
+from accord.methods.assembly import Taught
 from accord.tasks.base import ORACLE as CLEAN
 from accord.tasks.clicks import ClickTask
 from accord.training import Checkpoints, resolve_device
@@ -53,6 +54,9 @@ class Bench:
         self.data = benchmark_of(self.name, asked.data, asked.tiny)
         self.task = ClickTask.of_benchmark(self.data)
         self.started = time.perf_counter()
+        on_gpu = job.given["lane"] == "gpu"
+        if on_gpu:
+            Taught.LARGEST = Taught.MOST  # what the teacher says of all pairs: a step that is replayed looks it up
         self.common: dict[str, Any] = {
             "epochs": asked.epochs(self.name),
             "patience": PATIENCE,
@@ -60,7 +64,7 @@ class Bench:
             "valid_users": VALID_USERS,
             "updates": "dense",
             "cold_users": self.data.cold_users,
-            "device": "cuda" if job.given["lane"] == "gpu" else "cpu",
+            "device": "cuda" if on_gpu else "cpu",
         }
 
     @property
@@ -151,6 +155,7 @@ class Bench:
         served = self.made({"method": STUDENT, "seed": self.given["seed"], "serve": STUDENT})
         started = time.perf_counter()
         fit_together([served], self.sources["normal"], checkpoint=shelf, judge=False)
+        served._move(resolve_device(self.common["device"]))  # students ask it, there
         notes = served.notes_["council"]
         kept = {name: notes.get(name) for name in ("weights", "kappa", "caution", "noise_share", "lost")}
         return served, kept | {"wall": time.perf_counter() - started}
