@@ -18,7 +18,7 @@ test-browser: .venv/ready
 	   ! command -v google-chrome >/dev/null; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; fi; fi
-	ACCORD_BROWSER=needed OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/browser tests/report
+	ACCORD_BROWSER=needed OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser tests/browser
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -79,7 +79,7 @@ def clicks(seed: int) -> World:
     log, known, truth = made.log(), made.clicks(), made.truth()
 
     def fit(decisions: Any = None) -> Recommender:
-        # With the usual patience of 10 epochs DeCA(p) stops on a plateau in half of the runs, whatever was decided.
+        # With a patience of 10 epochs DeCA(p) stops on a plateau in many of the runs, whatever was decided.
         return Recommender(seed=seed, patience=30).fit(log, decisions=decisions, verbose=False)
 
     def measure(rec: Recommender) -> float:

@@ -109,6 +109,13 @@ def test_a_closed_form_has_one_epoch_and_sweeps_have_a_best_one(made: Simulation
     )
 
 
+def test_the_usual_patience_is_ten_sweeps_on_any_log(made: Simulation) -> None:
+    """A sweep has no steps that could be too few."""
+    settings: dict[str, Any] = {"model": "ials", "epochs": 40, "dims": 16, "ials_l2": 1e-4, "seed": 1}
+    usual, ten = (Recommender(**settings, **more).fit(made.log()) for more in ({}, {"patience": 10}))
+    assert len(usual.history_) == len(ten.history_) < 40
+
+
 def test_popularity_is_solved_too(made: Simulation) -> None:
     rec = Recommender(method="popularity", epochs=5).fit(made.log())
     (record,) = rec.history_

@@ -155,6 +155,25 @@ def test_stops_early_and_restores_the_best_epoch(data: Interactions) -> None:
     assert torch.equal(weights(phases[0].networks["target"]), valid.seen[1]["target"])
 
 
+@pytest.mark.parametrize(("epochs", "steps", "stops"), [(2, 0, 4), (2, 4, 6), (2, 3.5, 6), (3, 2, 5), (0, 4, 8)])
+def test_patience_is_so_many_epochs_and_so_many_steps(
+    epochs: int, steps: float, stops: int, data: Interactions
+) -> None:
+    """Steps are told in epochs here; the second epoch is the best."""
+    valid, step = Scripted([0.1, 0.3, *[0.2] * 6]), -(-len(data) // 32)
+    chosen = options(epochs=8, patience=epochs, patient_steps=round(steps * step))
+    assert len(train(phases_of("normal"), [Run(chosen, data, ClickFeed, valid)])) == stops
+
+
+def test_only_a_patience_that_was_not_chosen_counts_steps() -> None:
+    def waits(**chosen: Any) -> tuple[int, int]:
+        found = make_settings("clicks", chosen).training_options(10)
+        return found.patience, found.patient_steps
+
+    assert waits() == (10, 300)
+    assert [waits(patience=n) for n in (0, 10, 30)] == [(0, 0), (10, 0), (30, 0)]
+
+
 def test_last_epoch_and_no_patience(data: Interactions) -> None:
     valid = Scripted([0.5, 0.1, 0.2, 0.1])
     phases = phases_of("normal")

@@ -330,8 +330,8 @@ class Estimator:
         """One sentence where the model is no better than what it should beat; then do not trust its flags."""
         kept = self.validation_
         value = list(kept.values())[-1].get(self.metric)
-        lowest = self.notes_.get("lowest", {})
-        return doubt(value, bars_of(self.notes_, kept, self.metric, lowest), self.metric_words, self.what)
+        bars = bars_of(self.notes_, kept, self.metric, self.notes_.get("lowest", {}))
+        return doubt(value, bars, self.metric_words, self.what, self.notes_.get("by_chance"))
 
     @property
     @abstractmethod

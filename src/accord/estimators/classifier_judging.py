@@ -23,10 +23,14 @@ from accord.estimators.examples import known_ids, on_device
 from accord.estimators.issues import worst_first
 from accord.estimators.label_issues import judge
 from accord.estimators.scikit_models import Said, ScikitModel
+from accord.estimators.trust import reach_of_chance
 from accord.models.stack import as_stack
 
 if TYPE_CHECKING:
     from accord.estimators.classifier import Classifier
+
+USUAL = "the most frequent label"
+"""What a sentence of doubt calls the answer that is the same for everything."""
 
 
 def finish(clf: Classifier, trained: Trained, judges: bool) -> None:
@@ -102,7 +106,10 @@ def _measure_lowest(clf: Classifier) -> None:
         usual = np.bincount(clf.labels_, weights * (clf.part_ == TRAIN)).argmax()
         counted = weights[held] if weights[held].any() else None
         right = clf.labels_[held] == usual
-        clf.notes_["lowest"] = {"the most frequent label": float(np.average(right, weights=counted))}
+        clf.notes_["lowest"] = {USUAL: float(np.average(right, weights=counted))}
+        if "council" not in clf.notes_:  # whose own answers, not its student's, are kept
+            ahead = (clf.predicted_[held] == clf.labels_[held]) - right.astype(float)
+            clf.notes_["by_chance"] = {USUAL: reach_of_chance(ahead, counted)}
 
 
 def _worst_images(clf: Classifier) -> tuple[np.ndarray, np.ndarray] | None:

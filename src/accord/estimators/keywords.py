@@ -24,8 +24,9 @@ class RecommenderKeywords(TypedDict, total=False):
     """Give every item an offset of its own (the paper's models have none)."""
     init_std: float
     """Standard deviation of fresh vectors (the paper's program has 0.01)."""
-    patience: int
-    """Epochs without a better validation NDCG@20 before a phase stops; 0 trains all epochs."""
+    patience: int | None
+    """Epochs without a better validation NDCG@20 before a phase stops; by default 10, and on a log of few clicks
+    as many as make 300 steps. 0 trains all epochs."""
     restore: Literal["best", "last"] | None
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
     council's student, which learns what the council says, not the clicks)."""

@@ -82,6 +82,7 @@ class ClickNotes(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
     lowest: dict[str, Number] = {}
+    by_chance: dict[str, Number] = {}
     prior: Member | None = None
     weights: Weights | None = None
     decisions: Decisions | None = None

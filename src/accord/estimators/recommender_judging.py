@@ -23,7 +23,8 @@ from accord.estimators.log_split import TRAIN, by_popularity, over_pairs
 from accord.estimators.originals import with_columns
 from accord.estimators.recommender_data import names_of
 from accord.estimators.recommender_ranks import gather
-from accord.evaluation import mean_metrics
+from accord.estimators.trust import reach_of_chance
+from accord.evaluation import mean_metrics, ranking_metrics
 from accord.ranks.group import here
 from accord.stored import blocks, chosen, taken
 from accord.training import Run, stream
@@ -31,6 +32,8 @@ from accord.training import Run, stream
 if TYPE_CHECKING:
     from accord.estimators.recommender import Recommender
 
+POPULARITY = "item popularity"
+"""What a sentence of doubt calls it."""
 NON_CLICKS = 100_000
 """Non-clicks whose mean quality is the threshold for flagging clicks."""
 
@@ -117,10 +120,13 @@ def non_click_quality(rec: Recommender) -> float:
 
 
 def _measure_lowest(rec: Recommender, run: Run) -> None:
-    """What ranking by popularity reaches on the held-out clicks: a model should beat it."""
+    """What ranking by popularity reaches on held-out clicks: a model should beat it, and by more than chance."""
     if run.valid is not None and len(run.valid.users):
-        value = mean_metrics(by_popularity(run.data), run.valid, [20])[rec.metric]
-        rec.notes_["lowest"] = {"item popularity": value}
+        popular = by_popularity(run.data)
+        rec.notes_["lowest"] = {POPULARITY: mean_metrics(popular, run.valid, [20])[rec.metric]}
+        scorers = rec._target.scores, popular
+        ours, theirs = (ranking_metrics(one, run.valid, [20])[rec.metric].cpu().numpy() for one in scorers)
+        rec.notes_["by_chance"] = {POPULARITY: reach_of_chance(ours - theirs)}
 
 
 def issues_table(rec: Recommender, share: float | None) -> pa.Table:

@@ -3,22 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
+import numpy as np
 
-def doubt(value: float | None, bars: Mapping[str, float], words: str, labels: str) -> str | None:
+LEVEL = 0.95
+"""Of the interval of a difference, over validation users or examples."""
+ROUNDING = 1e-6
+"""By how much two equal values may differ: some are means of single precision."""
+
+
+def doubt(
+    value: float | None,
+    bars: Mapping[str, float],
+    words: str,
+    labels: str,
+    by_chance: Mapping[str, float] | None = None,
+) -> str | None:
     """One sentence where a model is no better than something it should beat; None where all is well.
+
+    ``by_chance`` says how far ahead of a bar chance alone may bring it.
 
     >>> doubt(0.13, {"item popularity": 0.12, "its prior": 0.14}, "NDCG@20", "clicks")
     'On held-out clicks the model (NDCG@20 0.1300) is no better than its prior (0.1400): do not trust its flags.'
-    >>> doubt(0.15, {"item popularity": 0.12}, "NDCG@20", "clicks") is None
+    >>> doubt(0.13, {"popularity": 0.12}, "NDCG", "clicks", {"popularity": 0.02}).split(" no better than ")[1]
+    'popularity (0.1200, where chance alone may make 0.0200): do not trust its flags.'
+    >>> doubt(0.15, {"item popularity": 0.12}, "NDCG@20", "clicks", {"item popularity": 0.02}) is None
     True
     """
-    ahead = [f"{name} ({bar:.4f})" for name, bar in bars.items() if value is not None and value <= bar]
+    reach = by_chance or {}
+    ahead = [
+        f"{name} ({bar:.4f}{f', where chance alone may make {reach[name]:.4f}' if value > bar + ROUNDING else ''})"
+        for name, bar in bars.items()
+        if value is not None and value - bar <= reach.get(name, 0.0) + ROUNDING
+    ]
     if not ahead:
         return None
     than = ahead[0] if len(ahead) == 1 else f"{', '.join(ahead[:-1])} and {ahead[-1]}"
     return f"On held-out {labels} the model ({words} {value:.4f}) is no better than {than}: do not trust its flags."
+
+
+def reach_of_chance(differences: np.ndarray, weights: np.ndarray | None = None) -> float:
+    """Half the interval of a mean difference, over users or examples that were each measured twice.
+
+    >>> round(reach_of_chance(np.array([0.1, 0.0, 0.3, 0.2])), 4)
+    0.1265
+    """
+    count = len(differences)
+    if count < 2:
+        return 0.0
+    if weights is not None:
+        differences = weights / weights.mean() * (differences - np.average(differences, weights=weights))
+    return NormalDist().inv_cdf((1 + LEVEL) / 2) * float(differences.std(ddof=1)) / count**0.5
 
 
 def bars_of(

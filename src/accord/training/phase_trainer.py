@@ -7,6 +7,7 @@ replayed, and runs leave when a share of them has stopped, because a smaller sta
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -201,7 +202,8 @@ class PhaseTrainer:
         record |= {"train_seconds": round(seconds[0], 4), "valid_seconds": round(seconds[1], 4)}
         for one in run.everyone:
             one.history.append({**record})
-        exhausted = "valid" in record and run.exhausted(self.epoch)
+        steps = self.steps - self._first if self.solver is None else math.inf  # a sweep takes what it takes
+        exhausted = "valid" in record and run.exhausted(self.epoch, steps)
         run.stopped = exhausted or self.epoch >= self.most_epochs
         keeps = is_best if run.options.restore == "best" else run.stopped
         run.kept |= keeps

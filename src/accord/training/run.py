@@ -26,6 +26,8 @@ class TrainingOptions:
     """Factor of ½‖θ‖² of the target: for recommenders λ divided by the number of users."""
     patience: int = 10
     """Epochs without a better validation metric before a phase stops; 0 never stops early."""
+    patient_steps: int = 0
+    """And no fewer than so many steps without one: on a small log ten epochs are few steps."""
     metric: str = "ndcg@20"
     restore: Literal["best", "last"] = "best"
     updates: Updates = "auto"
@@ -103,9 +105,10 @@ class Run:
         """This run and those for which it trains in a shared phase."""
         return [self, *self.followers]
 
-    def exhausted(self, epoch: int) -> bool:
-        """No better epoch within the patience."""
-        return 0 < self.options.patience <= epoch - self.best_epoch
+    def exhausted(self, epoch: int, steps: float) -> bool:
+        """No better epoch within the patience, where an epoch has so many steps."""
+        waited, options = epoch - self.best_epoch, self.options
+        return 0 < options.patience <= waited and waited * steps >= options.patient_steps
 
     def state_dict(self) -> dict[str, Any]:
         """All of it that a checkpoint needs."""

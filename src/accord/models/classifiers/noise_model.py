@@ -85,14 +85,14 @@ class NoiseModel(nn.Module):
         for start in range(0, count, step):
             part = slice(start, start + step)
             of_classes = added[None, part] if classes is None else added[classes[:, part]]
-            hidden = torch.relu(own[:, None] + of_classes)
+            hidden = (own[:, None] + of_classes).relu_()  # in place: these tensors are the largest of a step
             total = torch.logsumexp(self.second(hidden), 2)
-            given = (hidden * weight).sum(2) + self.second.bias[labels][:, None]
+            given = hidden.mul_(weight).sum(2) + self.second.bias[labels][:, None]
             parts.append(total - given)
         return torch.cat(parts, 1)
 
     @torch.no_grad()
     def rows(self, features: Tensor) -> Tensor:
         """hφ(x, c) for every class c: (examples, true class, observed label)."""
-        hidden = torch.relu(self._of_features(features)[:, None] + self._of_classes()[None])
+        hidden = (self._of_features(features)[:, None] + self._of_classes()[None]).relu_()
         return torch.softmax(self.second(hidden), 2)

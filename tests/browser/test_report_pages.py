@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import csv
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.browser.reading import Page
 
 from accord import Classifier, Recommender
 from accord.report import report_runs
-from chromium import CHROMIUM, Page, browser
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"{CHROMIUM} is not installed"),
-]
+pytestmark = pytest.mark.browser
 NAMES = ["=SUM(A1)", "</script><img src=x onerror=document.title='broken'>", "c  3", ""]
 FIND = "document.querySelector('#flagged [data-is=\"{}\"]')"
 CELLS = "[...document.querySelectorAll('#flagged tbody tr')].map((tr) => [...tr.cells].map((td) => td.textContent))"
@@ -44,9 +40,10 @@ CONTRAST = """(() => {
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Page]:
-    with browser() as page:
-        yield page
+def chromium(browser: Any) -> Iterator[Page]:
+    page = Page(browser)
+    yield page
+    page.close()
 
 
 @pytest.fixture(scope="module")
@@ -76,11 +73,11 @@ def expected(clf: Classifier) -> list[dict[str, Any]]:
 
 def saved(page: Page, button: str, folder: Path) -> list[list[str]]:
     """The file that a button makes."""
-    page.downloads(folder)
-    page.ask(FIND.format(button) + ".click()")
-    file, end = folder / "flagged-labels.csv", time.monotonic() + 10
-    while not file.exists() and time.monotonic() < end:
-        page.ask("new Promise((done) => setTimeout(done, 20))")
+    with page.page.expect_download() as coming:
+        page.ask(FIND.format(button) + ".click()")
+    assert coming.value.suggested_filename == "flagged-labels.csv"
+    file = folder / "saved.csv"
+    coming.value.save_as(file)
     with file.open(encoding="utf-8-sig", newline="") as text:
         return list(csv.reader(text))
 
@@ -89,15 +86,9 @@ def test_without_script_it_shows_the_worst_and_no_empty_table(
     chromium: Page, report: Path, clf: Classifier
 ) -> None:
     chromium.open(report, script=False)
-    found = chromium("DOM.getDocument", depth=-1)
-    for name, seen in (("#flagged", False), ('[data-is="without-script"] tbody tr', True)):
-        node = chromium("DOM.querySelector", nodeId=found["root"]["nodeId"], selector=name)["nodeId"]
-        try:
-            chromium("DOM.getBoxModel", nodeId=node)
-        except RuntimeError:
-            assert not seen
-        else:
-            assert seen
+    assert chromium.page.locator('[data-is="without-script"] tbody tr').first.is_visible()
+    assert chromium.page.locator("#flagged").count() == 1
+    assert not chromium.page.locator("#flagged").is_visible()
     chromium.open(report)
     assert chromium.ask("document.querySelector('[data-is=\"without-script\"]').checkVisibility()") is False
 
@@ -147,9 +138,9 @@ def test_filters_and_search_and_the_file_that_they_give(
     chromium.ask(FIND.format("reset") + ".click()")
     middle = float(np.median([row["label_quality"] for row in rows]))
     chromium.ask("document.querySelector('#flagged [data-is=\"range\"] input').focus()")
-    chromium.type(f"{middle:.3f}")
+    chromium.page.keyboard.insert_text(f"{middle:.3f}")
     chromium.ask(FIND.format("words") + ".focus()")
-    chromium.type("sum(")
+    chromium.page.keyboard.insert_text("sum(")
     left = [
         r
         for r in rows
@@ -176,7 +167,7 @@ def test_a_selection_outlives_pages_and_filters_and_is_saved(
     chromium.ask(FIND.format("next") + ".click()")
     chromium.ask(box.format(0))
     chromium.ask(FIND.format("words") + ".focus()")
-    chromium.type("no such words")
+    chromium.page.keyboard.insert_text("no such words")
     assert "0 of" in chromium.ask(FIND.format("count") + ".textContent")
     assert "2 selected" in chromium.ask(FIND.format("count") + ".textContent")
     found = saved(chromium, "save-chosen", tmp_path)
@@ -192,11 +183,11 @@ def test_a_selection_outlives_pages_and_filters_and_is_saved(
 def test_it_is_used_by_keyboard(chromium: Page, report: Path) -> None:
     chromium.open(report)
     chromium.ask("document.querySelector('#flagged th[data-is=\"head\"] button').focus()")
-    chromium.key("Enter", 13)
+    chromium.page.keyboard.press("Enter")
     assert chromium.ask("document.querySelector('#flagged th[aria-sort]').getAttribute('aria-sort')") == "ascending"
     for _ in range(4):  # the other columns, then the first row
-        chromium.key("Tab", 9)
-    chromium.key(" ", 32)
+        chromium.page.keyboard.press("Tab")
+    chromium.page.keyboard.press(" ")
     assert "1 selected" in chromium.ask(FIND.format("count") + ".textContent")
 
 
