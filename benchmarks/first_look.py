@@ -210,8 +210,8 @@ training clicks; on Adressa nobody published it.
 - A set is **counted** where popularity or EASE of all clicks is above {times} times a random ranking. Where
   they are not, no method that starts from all clicks has anything to start from.
 - Clean clicks do not always teach more than all of them: on Amazon-Music and KuaiRand EASE of all clicks is
-  ahead. There a noisy click says more of a user than its absence, and a method that leaves noisy clicks out
-  can lose by it.
+  ahead. A likely reason: a noisy click still says something of a user, more than its absence. A method that
+  leaves noisy clicks out can lose by it.
 
 ## What is clean, and who divided it
 
