@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from accord.data.clicks import load_clicks
-from accord.data.datasets.benchmarks import LIKED, Benchmark, load_benchmark
+from accord.data.datasets.benchmarks import Benchmark, load_benchmark
 from accord.data.datasets.catalogue import find_data_set
 from accord.data.ids import pc
 from accord.data.reading import read_table
@@ -50,7 +50,7 @@ def log_of(name: str, seed: int, root: Path, tiny: bool) -> Log:
         return Log({"log": made.log()}, made.truth(), {"noise": made.clicks()})
     if name == "liked":
         return _liked(root, tiny)
-    benchmark = _benchmark(DATA.get(name, DATA["movielens"]), root, tiny)
+    benchmark = benchmark_of(DATA.get(name, DATA["movielens"]), root, tiny)
     task = ClickTask.of_benchmark(benchmark, inject=INJECTED if name == "random" else 0.0)
     study = Study(task, ["normal"], ["gmf"])
     settings = task.check_settings(study.settings_of("gmf", "normal", seed))
@@ -67,7 +67,8 @@ def _judged(table: pa.Table, is_noise: np.ndarray) -> pa.Table:
     return table.select(["user", "item"]).append_column("is_noise", pa.array(is_noise))
 
 
-def _benchmark(name: str, root: Path, tiny: bool) -> Benchmark:
+def benchmark_of(name: str, root: Path, tiny: bool) -> Benchmark:
+    """A data set of the catalogue under the fair protocol, or the clicks of some of its users."""
     whole = load_benchmark(find_data_set(name), "fair", root)
     if not tiny:
         return whole
@@ -83,7 +84,9 @@ def _benchmark(name: str, root: Path, tiny: bool) -> Benchmark:
 def _liked(root: Path, tiny: bool) -> Log:
     """Likes alone, each user's by time 8:1:1: no noise that ratings tell of."""
     table, _ = read_table(find_data_set(DATA["movielens"]).require(root) / "ml-100k.inter")
-    table = table.filter(pc.greater_equal(table["rating"].cast(pa.float64()), LIKED))
+    table = table.filter(
+        pc.greater_equal(table["rating"].cast(pa.float64()), find_data_set(DATA["movielens"]).liked_from)
+    )
     if tiny:
         table = table.filter(pc.is_in(table["user_id"], pc.unique(table["user_id"])[:TINY_USERS]))
     clicks = load_clicks(table)

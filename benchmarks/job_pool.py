@@ -8,7 +8,7 @@ import time
 import traceback
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,10 @@ class Job:
     """Roughly; the longest is begun first."""
     alone: bool = False
     """Whether nothing may run beside it, as its time is measured."""
+    rank: int = 0
+    """Jobs of a lower rank are begun first."""
+    lanes: tuple[str, ...] = ("cpu",)
+    """Where it may run."""
 
 
 class Cell(NamedTuple):
@@ -77,21 +81,23 @@ class Cells:
         """The mark that a job's files are in the work folder of this machine."""
         return self.work / f"{name}.left"
 
-    def pack(self) -> None:
-        """All cells as one file."""
-        with whole_file(self.archive) as draft, zipfile.ZipFile(draft, "w") as archive:
+    def pack(self, beginning: str = "", archive: Path | None = None) -> None:
+        """All cells, or those whose names begin so, as one file."""
+        with whole_file(archive or self.archive) as draft, zipfile.ZipFile(draft, "w") as packed:
             for name in self.names():
-                archive.write(self.path(name), f"{name}.npz")
+                if name.startswith(beginning):
+                    packed.write(self.path(name), f"{name}.npz")
 
-    def unpack(self) -> int:
-        """Take cells that are not at hand from the archive; how many there were."""
-        if not self.archive.is_file():
+    def unpack(self, archive: Path | None = None) -> int:
+        """Take cells that are not at hand from an archive; how many there were."""
+        archive = archive or self.archive
+        if not archive.is_file():
             return 0
-        with zipfile.ZipFile(self.archive) as archive:
-            missing = [one for one in archive.namelist() if not self.has(Path(one).stem)]
+        with zipfile.ZipFile(archive) as packed:
+            missing = [one for one in packed.namelist() if not self.has(Path(one).stem)]
             for one in missing:
                 with whole_file(self.folder / Path(one).name) as draft:
-                    draft.write_bytes(archive.read(one))
+                    draft.write_bytes(packed.read(one))
         return len(missing)
 
 
@@ -113,18 +119,26 @@ def wanted(jobs: Sequence[Job], cells: Cells) -> dict[str, Job]:
 
 
 def run_jobs(
-    jobs: Sequence[Job], cells: Cells, work: Work, *, workers: int, minutes: float, grace: float = 0.2
+    jobs: Sequence[Job],
+    cells: Cells,
+    work: Work,
+    *,
+    workers: int | Mapping[str, int],
+    minutes: float,
+    grace: float = 0.2,
 ) -> bool:
     """Do what is not done, side by side; whether all is done.
 
-    No job is begun after so many minutes, and after ``grace`` more those that run are ended.
+    No job is begun after so many minutes, and after ``grace`` more those that run are ended. ``workers`` are
+    processes, of each lane where there are several; a job is given the name of the lane in which it runs.
     """
+    slots = workers if isinstance(workers, Mapping) else {"cpu": workers}
     started, context = time.monotonic(), multiprocessing.get_context("spawn")
     left = wanted(jobs, cells)
     awaited = {name for job in left.values() for name in job.after}
-    order = sorted(left.values(), key=lambda job: (job.alone, job.name not in awaited, -job.seconds))
+    order = sorted(left.values(), key=lambda job: (job.alone, job.rank, job.name not in awaited, -job.seconds))
     print(f"{len(left)} of {len(jobs)} jobs to do, {workers} at a time", flush=True)
-    running: dict[Any, tuple[Job, float]] = {}
+    running: dict[Any, tuple[Job, float, str]] = {}
     failed: set[str] = set()
 
     def minutes_gone() -> float:
@@ -133,12 +147,24 @@ def run_jobs(
     def ready(job: Job) -> bool:
         if any(name in left or name in failed for name in job.after):
             return False
-        beside = [other for other, _ in running.values()]
+        beside = [other for other, *_ in running.values()]
         return not (job.alone and beside) and not any(other.alone for other in beside)
+
+    def free() -> list[str]:
+        return [lane for lane, most in slots.items() if sum(one[2] == lane for one in running.values()) < most]
+
+    def next_job() -> tuple[Job, str] | None:
+        """The first job that may begin, in the first of its lanes that is free."""
+        lanes = free()
+        for job in order if lanes else ():
+            lane = next((one for one in job.lanes if one in lanes), None)
+            if lane is not None and ready(job):
+                return job, lane
+        return None
 
     while running or (order and minutes_gone() < minutes):
         for process in [one for one in running if not one.is_alive()]:
-            job, begun = running.pop(process)
+            job, begun, _ = running.pop(process)
             process.join()
             seconds = time.monotonic() - begun
             if process.exitcode == 0 and cells.has(job.name):
@@ -147,18 +173,20 @@ def run_jobs(
             else:
                 failed.add(job.name)
                 print(f"{job.name} FAILED after {seconds:.0f} s (exit {process.exitcode})", flush=True)
-        while len(running) < workers and minutes_gone() < minutes:
-            job = next((one for one in order if ready(one)), None)
-            if job is None:
+        while minutes_gone() < minutes:
+            found = next_job()
+            if found is None:
                 break
+            job, lane = found
             order.remove(job)
-            process = context.Process(target=partial(_child, work, job, cells), daemon=True)
+            own = replace(job, given={**job.given, "lane": lane})
+            process = context.Process(target=partial(_child, work, own, cells), daemon=True)
             process.start()
-            running[process] = job, time.monotonic()
+            running[process] = job, time.monotonic(), lane
         if not running and not any(ready(job) for job in order):
             break
         if running and minutes_gone() > minutes + grace:
-            for process, (job, _) in running.items():
+            for process, (job, *_) in running.items():
                 print(f"{job.name} is ended; it goes on in the next call", flush=True)
                 process.terminate()
                 process.join()

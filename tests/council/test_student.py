@@ -12,8 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from accord import Recommender
 from accord.batches.clicks import ClickBatch
 from accord.data.interactions import Interactions
+from accord.data.simulator import Simulation
+from accord.estimators import fitting
 from accord.estimators.settings import make_settings
 from accord.methods import Phase, Setup, StepInfo, method_of
 from accord.methods.assembly import LOWEST, CouncilHead, Taught, Together
@@ -89,6 +92,26 @@ def test_pairs_that_do_not_fit_into_a_table_are_computed(monkeypatch: pytest.Mon
     assert taught.logits(users, items).tolist() == pytest.approx(wanted, abs=1e-4)
     table = taught.logits(users.view(USERS, ITEMS), items.view(USERS, ITEMS))
     assert table.flatten().tolist() == pytest.approx(wanted, abs=1e-4)
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_step_that_asks_the_members_is_not_captured(
+    made: Simulation, monkeypatch: pytest.MonkeyPatch, fits: bool
+) -> None:
+    """On a GPU: EASE and its like look clicks up, which cannot be replayed."""
+    options: list[bool] = []
+    monkeypatch.setattr(Taught, "LARGEST", 1 << 28 if fits else 0)
+    rec = Recommender(method="council", members=("gmf", "ease"), folds=0, epochs=1, dims=4, batch_size=1024)
+    begun = fitting._Training.steps
+
+    def seen(training: Any) -> Any:
+        options.extend(one.run.options.capture for one in training.prepared)
+        return begun(training)
+
+    monkeypatch.setattr(fitting._Training, "steps", seen)
+    rec.fit(made.log())
+    assert options.pop() is fits  # the student is the last
+    assert options[:2] == [True, True]  # of GMF; EASE has no step
 
 
 def test_every_second_non_click_is_one_of_the_likeliest_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,8 @@ def movielens(root: Path, rows: list[tuple[str, str, int, int]], **changes: int)
     lines += ["\t".join(map(str, row)) for row in rows]
     (root / "ml-100k" / "ml-100k.inter").write_text("\n".join(lines) + "\n")
     entry = DATA_SETS["movielens-100k"]
-    counts = {"users": len({row[0] for row in rows}), "interactions": len(rows)} | changes
+    counts = {"users": len({row[0] for row in rows}), "items": len({row[1] for row in rows})}
+    counts |= {"interactions": len(rows)} | changes
     return replace(entry, files=(replace(entry.files[0], checksum=None),), **counts)
 
 
@@ -88,9 +89,13 @@ def test_ratings_decide_over_the_test_and_the_oracle_alone(fair: Benchmark, tmp_
     assert (pairs(nobody.test), pairs(nobody.clean_train)) == ([], [])
 
 
-@pytest.mark.parametrize("change", [{"users": 4}, {"users": 2}, {"interactions": 29}, {"interactions": 31}])
+@pytest.mark.parametrize(
+    "change", [{"users": 4}, {"users": 2}, {"items": 9}, {"interactions": 29}, {"interactions": 31}]
+)
 def test_a_file_of_another_size_is_refused(change: dict[str, int], tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"ml-100k\.inter' is not MovieLens-100K: 30 clicks of 3 users\."):
+    with pytest.raises(
+        DataError, match=r"ml-100k\.inter' is not MovieLens-100K: 30 clicks of 3 users on 10 items\."
+    ):
         load_benchmark(movielens(tmp_path, stars(), **change), "fair", tmp_path)
 
 

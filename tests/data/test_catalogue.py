@@ -28,7 +28,8 @@ def write_raw(path: Path, made: Simulation, ratings: np.ndarray) -> DataSet:
     path.write_text("user_id:token\titem_id:token\trating:float\ttimestamp:float\n" + "\n".join(lines) + "\n")
     entry = DATA_SETS["movielens-100k"]
     files = (replace(entry.files[0], checksum=None),)
-    return replace(entry, files=files, users=len(np.unique(made.users)), interactions=len(made.users))
+    users, items = (len(np.unique(ids)) for ids in (made.users, made.items))
+    return replace(entry, files=files, users=users, items=items, interactions=len(made.users))
 
 
 @pytest.fixture

@@ -193,6 +193,15 @@ def packed(kind: str, members: dict[str, bytes]) -> bytes:
     return whole.getvalue()
 
 
+def test_columns_of_an_archive_may_be_separated_by_several_signs(origin: str, tmp_path: Path) -> None:
+    """As MovieLens-1M's are."""
+    Origin.files["/set"] = packed("zip", {"set/ratings.dat": b"1::7::5::978300760\n2::8::3::978302109\n"})
+    file = DataFile("log.inter", f"{origin}/set", member="set/ratings.dat", header="u\ti\tr\tt\n", separator="::")
+    fetch(clicks(file), tmp_path)
+    found = (tmp_path / "modcloth" / "log.inter").read_text()
+    assert found == "u\ti\tr\tt\n1\t7\t5\t978300760\n2\t8\t3\t978302109\n"
+
+
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_members_of_an_archive_that_is_fetched_once(kind: str, origin: str, tmp_path: Path) -> None:
     archive = packed(kind, {"set/u.data": b"1\t2\n", "set/v.data": b"3\t4\n", "../evil": b"x"})

@@ -37,7 +37,7 @@ def interval_of_every_resample(table: np.ndarray) -> tuple[float, float]:
     both = (crossed - rows - columns) / (few * many)
     seeds, users = max(rows / few - REMOVED * both, 0.0), columns / many
     share = WEIGHT * seeds / (WEIGHT * seeds + users)
-    freedom = 1 / (share**2 / (len(table) - 1) + (1 - share) ** 2 / (table.shape[1] - 1))
+    freedom = min(1 / (share**2 / (len(table) - 1) + (1 - share) ** 2 / (table.shape[1] - 1)), table.shape[1] - 1)
     reach = student.ppf(0.975, freedom) * math.sqrt(seeds + users)
     return table.mean() - reach, table.mean() + reach
 

@@ -161,6 +161,24 @@ def test_the_share_of_the_way_to_the_oracle(
     assert not any(line.startswith("- mf") for line in page)
 
 
+@pytest.mark.parametrize(("lowest", "shown"), [(0.01, True), (0.0, False), (-0.1, False)])
+def test_there_is_no_way_to_an_oracle_that_is_ahead_by_luck(lowest: float, shown: bool, tmp_path: Path) -> None:
+    gain = {
+        "difference": 0.2,
+        "low": lowest,
+        "high": 0.4,
+        "p": 0.04,
+        "p_holm": 0.04,
+        "over": "seeds",
+        "metric": "x",
+    }
+    found = outcome_of(row("normal", 0.1), row("deca", 0.2), row("oracle", 0.3, against_normal=gain))
+    page, _ = page_of(tmp_path, found, View("table", "All"))
+    assert [line for line in page if "; of the way" in line] == (
+        ["- gmf: normal 0.1000, oracle 0.3000; of the way: deca +50%."] if shown else []
+    )
+
+
 def test_what_was_run_and_where(tmp_path: Path) -> None:
     others = Part("two words", "modcloth", (), same_as=("first", "fair")), Part("left", "modcloth", ())
     machine = {"device": "an abacus", "python": "3", "torch": "2"}

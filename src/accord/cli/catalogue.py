@@ -63,13 +63,15 @@ def run_data_show(name: str) -> dict[str, Any]:
         state = "at hand" if here else f"missing, from {file.origin}"
         ui.out.print(f"  {entry.folder}/{file.name}: {state}", markup=False)
     names = ("name", "title", "users", "items", "interactions", "clean", "split", "terms", "citation", "caveat")
+    names += ("note",)
     said = {name: getattr(entry, name) for name in names} | {"at_hand": entry.at_hand(root)}
     if entry.at_hand(root):
-        for protocol in ("fair", "paper"):
+        for protocol in entry.protocols:
             sizes = said[protocol] = load_benchmark(entry, protocol).sizes
             ui.out.print(f"{protocol}: " + ", ".join(f"{part} {size:,}" for part, size in sizes.items()))
-    if entry.caveat:
-        ui.out.print(f"caveat of paper: {entry.caveat}", markup=False)
+    for words, label in ((entry.caveat, "caveat of paper"), (entry.note, "note")):
+        if words:
+            ui.out.print(f"{label}: {words}", markup=False)
     return said
 
 

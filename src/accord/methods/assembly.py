@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -178,7 +178,7 @@ class Taught(nn.Module):
     user. A student that meets them often learns best where it matters: at the top of the ranking.
     """
 
-    LARGEST = 1 << 28
+    LARGEST: ClassVar[int] = 1 << 28
     """Users × items of a table: 1 GiB."""
     MOST = 1 << 31
     """Users × items that are scored to find each user's likeliest items."""

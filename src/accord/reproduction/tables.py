@@ -94,12 +94,20 @@ def paper_of(paper: str, part: Part, row: Mapping[str, Any], metric: str) -> flo
 
 
 def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
-    """The share of the way from normal to oracle that each method goes."""
+    """The share of the way from normal to oracle that each method goes, where there is such a way.
+
+    An oracle whose interval reaches down to normal may be ahead by luck: a share of that says nothing.
+    """
     by = {(row["model"], row["method"]): row["metrics"].get(view.metric, {}).get("mean") for row in summary["rows"]}
+    certain = {
+        row["model"]: row.get("against_normal", {}).get("low", 1.0) > 0
+        for row in summary["rows"]
+        if row["method"] == "oracle"
+    }
     lines = list[str]()
     for model in summary["models"]:
         low, high = by.get((model, "normal")), by.get((model, "oracle"))
-        if low is None or high is None or high - low < ROUNDING:  # nowhere to go
+        if low is None or high is None or high - low < ROUNDING or not certain[model]:  # nowhere to go
             continue
         way = {
             method: (value - low) / (high - low)
@@ -108,7 +116,8 @@ def _way_to_oracle(view: View, summary: dict[str, Any]) -> list[str]:
         }
         words = ", ".join(f"{method} {share:+.0%}" for method, share in way.items())
         lines.append(f"- {model}: normal {low:.4f}, oracle {high:.4f}; of the way: {words}.")
-    return ["Share of the way from normal to oracle:", "", *lines, ""] if lines else []
+    words = "Share of the way from normal to oracle, where the oracle is ahead beyond chance (not corrected):"
+    return [words, "", *lines, ""] if lines else []
 
 
 def named(row: dict[str, Any]) -> str:

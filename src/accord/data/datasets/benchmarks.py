@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from accord.data.clicks import load_clicks, match_pairs, pair_keys
 from accord.data.datasets.catalogue import DataSet, Protocol
+from accord.data.datasets.rated_logs import Repeats, read_by_time, read_divided
+from accord.data.ids import pc
 from accord.data.reading import read_table
-from accord.data.splits import three_way
 from accord.errors import DataError, SettingError
-
-LIKED = 4
-"""Ratings from here on are likes, for the `oracle` row alone."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,8 @@ class Benchmark:
     ks: tuple[int, ...]
     ratings: pa.Table | None = None
     """Training pairs with their rating, to judge by and nothing else."""
+    repeats: Repeats | None = None
+    """Rows of a rated log that repeat a pair, where they were counted."""
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -52,27 +51,32 @@ def load_benchmark(entry: DataSet, protocol: Protocol, root: Path | None = None)
     folder = entry.require(root)
     if protocol not in ("fair", "paper"):
         raise SettingError(f"Unknown protocol '{protocol}': choose fair or paper.")
-    if protocol == "fair" and (folder / "ml-100k.inter").is_file():
-        return _by_time(entry, folder / "ml-100k.inter")
+    if protocol not in entry.protocols:
+        raise SettingError(f"Data set '{entry.name}' has no split files of the paper's authors; choose fair.")
+    if protocol == "fair" and entry.rated and (folder / entry.rated).is_file():
+        return _of_ratings(entry, folder / entry.rated)
     return _from_split_files(entry, protocol, folder)
 
 
-def _by_time(entry: DataSet, raw: Path) -> Benchmark:
-    """Each user's rows by time 8:1:1; the rating is looked up for the final test alone."""
-    table, _ = read_table(raw)
-    clicks = load_clicks(table)
-    if len(clicks) != entry.interactions or len(clicks.user_ids) != entry.users:
-        raise DataError(f"'{raw}' is not {entry.title}: {len(clicks)} clicks of {len(clicks.user_ids)} users.")
-    train, valid, test = three_way(clicks, (0.1, 0.1), seed=0, by="time")
-    rows = match_pairs(table, clicks.user_ids, clicks.item_ids)
-    order = np.argsort(pair_keys(rows.users, rows.items, len(clicks.item_ids)))
-    rating = np.asarray(table["rating"].cast(pa.float64()))[order]
-    of = dict(zip(clicks.keys.tolist(), rating.tolist(), strict=True))
-    clean_test = test.subset(np.array([of[k] == 5 for k in test.keys.tolist()]))
-    liked = train.subset(np.array([of[k] >= LIKED for k in train.keys.tolist()]))
-    tables = [_pairs(split.to_table()) for split in (train, valid, clean_test, clicks, liked)]
-    rated = tables[0].append_column("rating", pa.array([of[k] for k in train.keys.tolist()]))
-    return Benchmark(entry.name, "fair", *tables, ks=entry.ks, ratings=rated)
+def _of_ratings(entry: DataSet, path: Path) -> Benchmark:
+    """A rated log: ratings are looked up for the final test, for the oracle, and to judge by."""
+    log = (read_divided if entry.divided else read_by_time)(path)
+    rows = log.pairs.num_rows + log.repeats.rows
+    users, items = (len(pc.unique(log.pairs[name])) for name in ("user", "item"))
+    if (rows, users, items) != (entry.interactions, entry.users, entry.items):
+        raise DataError(f"'{path}' is not {entry.title}: {rows} clicks of {users} users on {items} items.")
+    return Benchmark(
+        entry.name,
+        "fair",
+        train=log.of("train"),
+        valid=log.of("valid"),
+        test=log.of("test", entry.clean_from),
+        known=log.pairs.select(["user", "item"]),
+        clean_train=log.of("train", entry.liked_from),
+        ks=entry.ks,
+        ratings=log.rated("train"),
+        repeats=log.repeats,
+    )
 
 
 def _from_split_files(entry: DataSet, protocol: Protocol, folder: Path) -> Benchmark:
@@ -89,7 +93,7 @@ def _from_split_files(entry: DataSet, protocol: Protocol, folder: Path) -> Bench
     liked = ratings = None
     if rated:
         rating = np.asarray(tables["train"].column(2).cast(pa.float64()))
-        liked = train.filter(pa.array(rating >= LIKED))
+        liked = train.filter(pa.array(rating >= entry.liked_from))
         ratings = train.append_column("rating", pa.array(rating))
     if protocol == "fair":  # a pair belongs to the first split that holds it
         train = _without(train, [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from accord.data.datasets.entries import DataFile, Entry
 from accord.data.datasets.names import LABELLED_NAMES
@@ -27,6 +27,22 @@ class DataSet(Entry):
     ks: tuple[int, ...]
     caveat: str = ""
     """What is wrong with the authors' split files, which all rows under `paper` have in common."""
+    note: str = ""
+    """What one should know of its rows."""
+    rated: str = ""
+    """The file of a rated log, of which `fair` is made."""
+    divided: bool = False
+    """Whether that file says of each row which part it is in; otherwise each user's rows are divided by time."""
+    clean_from: float = 5
+    """Test rows of a rated log are clean from this rating on."""
+    liked_from: float = 4
+    """Training rows are likes from this rating on, for the `oracle` row alone."""
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """`paper` needs split files of the paper's authors."""
+        split = any(".train." in file.name for file in self.files)
+        return ("fair", "paper") if split or not self.rated else ("fair",)
 
 
 def _split_files(folder: str, stem: str, checks: dict[str, str | None]) -> tuple[DataFile, ...]:
@@ -36,6 +52,32 @@ def _split_files(folder: str, stem: str, checks: dict[str, str | None]) -> tuple
 
 
 DENOISING_REC = "W. Wang, F. Feng, X. He, L. Nie, T.-S. Chua, Denoising Implicit Feedback, WSDM 2021"
+SIGNED = "S. Chen et al., SIGformer: Sign-aware Graph Transformer for Recommendation, SIGIR 2024"
+SIGNED_DATA = "https://github.com/StupidThree/SIGformer"
+
+
+def _signed(name: str, folder: str, clean: str, clean_from: float, **facts: Any) -> DataSet:
+    """A rated log that the authors of SIGformer divided: each kind of feedback at random, 7:1:2."""
+    origin = (
+        f"the rows of train.txt, valid.txt and test.txt of data/{folder} in {SIGNED_DATA}, as one Parquet file "
+        "with the columns user, item, rating and part"
+    )
+    facts["citation"] += f"; split: {SIGNED}"
+    return DataSet(
+        name=name,
+        folder=name,
+        files=(DataFile("ratings.parquet", origin),),
+        rated="ratings.parquet",
+        divided=True,
+        clean=clean,
+        clean_from=clean_from,
+        liked_from=clean_from,
+        split="random, 7:1:2, clean and noisy rows alike, as split by the SIGformer authors",
+        ks=(5, 20),
+        **facts,
+    )
+
+
 MARKET_BIAS = "M. Wan, J. Ni, R. Misra, J. McAuley, Addressing Marketing Bias in Product Recommendations, WSDM 2020"
 
 DATA_SETS = {
@@ -45,6 +87,7 @@ DATA_SETS = {
             name="movielens-100k",
             title="MovieLens-100K",
             folder="ml-100k",
+            rated="ml-100k.inter",
             files=(
                 DataFile(
                     "ml-100k.inter",
@@ -143,6 +186,85 @@ DATA_SETS = {
             clean="rating 5",
             split="random, 8:1:1, as split by the DeCA authors",
             ks=(10, 50),
+        ),
+        DataSet(
+            name="movielens-1m",
+            title="MovieLens-1M",
+            folder="ml-1m",
+            rated="ml-1m.inter",
+            files=(
+                DataFile(
+                    "ml-1m.inter",
+                    "https://files.grouplens.org/datasets/movielens/ml-1m.zip",
+                    member="ml-1m/ratings.dat",
+                    archive_checksum="md5:c4d9eecfca2ab87c1945afe126590906",
+                    header="user_id:token\titem_id:token\trating:float\ttimestamp:float\n",
+                    separator="::",
+                ),
+            ),
+            terms="Research use; no redistribution without permission (GroupLens).",
+            citation="F. M. Harper, J. A. Konstan, The MovieLens Datasets, ACM TiiS 5(4), 2015",
+            users=6040,
+            items=3706,
+            interactions=1_000_209,
+            clean="rating 5",
+            split="each user's rows by time, 8:1:1",
+            ks=(5, 20),
+        ),
+        _signed(
+            "epinions",
+            "epinions",
+            "rating 4 or 5",
+            4,
+            title="Epinions",
+            terms="Research use.",
+            citation="reviews of epinions.com",
+            users=17_894,
+            items=17_660,
+            interactions=413_774,
+        ),
+        _signed(
+            "amazon-music",
+            "amazon-music",
+            "rating 4 or 5",
+            4,
+            title="Amazon-Music",
+            terms="Research use (Amazon reviews).",
+            citation="reviews of music on Amazon",
+            users=3472,
+            items=2498,
+            interactions=49_875,
+        ),
+        _signed(
+            "kuairand",
+            "KuaiRand",
+            "positive feedback",
+            1,
+            title="KuaiRand",
+            terms="CC BY-SA 4.0.",
+            citation="C. Gao et al., KuaiRand: An Unbiased Sequential Recommendation Dataset with Randomly Exposed "
+            "Videos, CIKM 2022",
+            users=16_974,
+            items=4373,
+            interactions=263_100,
+            note="8,302 rows repeat a pair; 3,698 pairs stand in more than one part, and 448 have both kinds of "
+            "feedback. A pair counts once, in the first part that holds it; where its rows there differ, it is not "
+            "clean",
+        ),
+        _signed(
+            "kuairec",
+            "KuaiRec",
+            "positive feedback",
+            1,
+            title="KuaiRec",
+            terms="CC BY-SA 4.0.",
+            citation="C. Gao et al., KuaiRec: A Fully-observed Dataset and Insights for Evaluating Recommender "
+            "Systems, CIKM 2022",
+            users=1411,
+            items=3327,
+            interactions=253_983,
+            note="24 of the 68,215 training clicks on the 100 items with most clicks are positive: who learns from "
+            "all clicks ranks first what is not liked, and noisy validation rewards it",
         ),
     )
 }

@@ -34,6 +34,8 @@ class DataFile:
     """The archive's checksum, in the same form."""
     header: str = ""
     """A line of column names put before what the archive holds."""
+    separator: str = ""
+    """What separates columns in the archive, where it is longer than a sign; a tab takes its place."""
 
     @property
     def fetchable(self) -> bool:

@@ -133,7 +133,10 @@ def _unpack(archive: Path, chosen: Callable[[str], DataFile | None], draft: Path
                 raise ValueError(f"{file.name} would unpack to more than a gigabyte")
             with opened() as source, (draft / file.name).open("wb") as target:
                 target.write(file.header.encode())
-                shutil.copyfileobj(source, target)
+                if file.separator:
+                    target.writelines(line.replace(file.separator.encode(), b"\t") for line in source)
+                else:
+                    shutil.copyfileobj(source, target)
     except DAMAGED as error:
         raise DataError(f"The archive cannot be unpacked: {first_line(error)}; fetch it again.") from error
 

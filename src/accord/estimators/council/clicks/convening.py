@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -87,6 +87,8 @@ def convene(
         choice = chosen(voices, prepared.run.valid, settings.kappa)
         teacher = Together([m.network for m in voices.full], head_of(voices, choice, word, settings.caution))
         temper(teacher, prepared.run.valid, settings.seed)
+    if data.n_users * data.n_items > Taught.LARGEST:  # then members are asked in every step of a student
+        prepared.run.options = replace(prepared.run.options, capture=False)  # and some do what cannot be captured
     roles = [f"member {k + 1}" for k in range(len(voices.full))]
     networks: dict[str, nn.Module] = {r: m.network for r, m in zip(roles, voices.full, strict=True)}
     architectures: dict[str, str] = {}
