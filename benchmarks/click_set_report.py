@@ -216,7 +216,7 @@ HEAD = f"""# Seven click sets
 
 `benchmarks/click_sets.py` measured it; its head says how rows are tuned. NDCG@20 on the clean test, the mean
 over users and seeds. Training, noisy validation and every search see all clicks; what is clean decides over the
-test alone. Intervals are [over seeds and users](../../intervals.md).
+test alone. Intervals are [over seeds and users](../../concepts/intervals.md).
 
 - {AHEAD} ahead of normal training of the same model, {BEHIND} behind, beyond chance: p < {SURE:g}, Holm-corrected
   over all such comparisons of the counted sets. No mark: within chance.

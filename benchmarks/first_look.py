@@ -195,9 +195,9 @@ def number(value: float) -> str:
 PAGE = """# A first look at seven click logs
 
 Before any network learns: what do popularity and one linear model make of all clicks, and what would they
-make of the clean clicks alone? `benchmarks/first_look.py` measured it under the [fair
-protocol](../../studies.md#how-rows-are-tuned): training and noisy validation hold every click, the test the
-clean ones alone. NDCG@20, the mean over test users.
+make of the clean clicks alone? `benchmarks/first_look.py` measured it under the
+[fair protocol](../../research/studies.md#how-rows-are-tuned): training and noisy validation hold every click, the
+test the clean ones alone. NDCG@20, the mean over test users.
 
 {table}
 

@@ -1,5 +1,7 @@
 """Runs all tests in two halves side by side, one for each core; `make test` does this. Arguments go to pytest.
 
+Those that drive a browser are left out: `make test-browser` runs them.
+
 Two processes of pytest, each with folders of its own: what one half writes, listens at or waits for is its own.
 """
 
@@ -11,12 +13,14 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-FIRST = {"cli", "reliability", "docs", "review", "experiments", "browser"}
-"""Folders of the first half, with the files beside them; it takes somewhat longer than the other."""
+FIRST = {"cli", "reliability", "docs", "review"}
+"""Folders of the first half, with the files beside them; both take about as long."""
 
 
 def main() -> int:
-    folders = sorted(path for path in HERE.iterdir() if path.is_dir() and any(path.glob("test_*.py")))
+    folders = sorted(
+        path for path in HERE.iterdir() if path.is_dir() and path.name != "browser" and any(path.glob("test_*.py"))
+    )
     files = sorted(HERE.glob("test_*.py"))
     first = [path for path in folders if path.name in FIRST] + files
     halves = (first, [path for path in folders if path.name not in FIRST])

@@ -301,6 +301,8 @@ COMMAND = [
         "--space",
         "drop_rate=0.1",
         "--space",
+        "ramp_epochs=10",
+        "--space",
         "learning_rate=0.001,0.003,0.01",
         "--space",
         "l2=0.01,0.1,1,10",
@@ -562,8 +564,8 @@ def test_two_rounds_spend_the_same_budget_on_every_row(made: Simulation, tmp_pat
         chosen = tuned.tuned[f"gmf {method}"]
         assert best["best"].items() <= chosen.items()
         assert set(rounds[0]["space"]) == {"learning_rate", "l2"}
-        own = {"normal": set(), "t-ce": {"drop_rate"}, "deca-p": {"c0", "c1", "alpha"}}[method]
-        further = set() if method == "deca-p" else {"learning_rate", "l2"}
+        own = {"normal": set(), "t-ce": {"drop_rate", "ramp_epochs"}, "deca-p": {"c0", "c1", "alpha"}}[method]
+        further = {"learning_rate", "l2"} if method == "normal" else set()  # the others have enough of their own
         assert set(rounds[1]["space"]) == own | further
         assert rounds[0]["method"] == ("normal" if method == "deca-p" else method)
         if method == "deca-p":  # its own settings are tried at the common ones that suit its prior best

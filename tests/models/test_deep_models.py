@@ -16,6 +16,7 @@ from torch import nn
 from accord import Recommender
 from accord.batches.clicks import ClickBatch, ClickFeed
 from accord.data.interactions import Interactions
+from accord.estimators.settings import make_settings
 from accord.methods import Setup, method_of
 from accord.models.recommenders import CDAE, LightGCN, NeuMF, Popularity, lightgcn
 from accord.models.stack import Single
@@ -197,7 +198,11 @@ def test_lightgcn_validates_what_it_has_learnt(clicks: Interactions) -> None:
             return {"ndcg@20": torch.tensor([float(len(seen))])}
 
     target = Single(model)
-    phases = method_of("normal", "clicks")().bound(Setup("clicks", binary, None)).phases(lambda *_: target)
+    phases = (
+        method_of("normal", "clicks")()
+        .bound(Setup("clicks", binary, make_settings("clicks", {})))
+        .phases(lambda *_: target)
+    )
     run = Run(TrainingOptions(epochs=3, batch_size=8), clicks, ClickFeed, valid=Valid())
     list(training(phases, [target], [], [run]))
     assert not torch.equal(seen[0], seen[1])

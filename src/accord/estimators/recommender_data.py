@@ -23,7 +23,8 @@ from accord.estimators.log_split import SEEN, TRAIN, VALID, VALID_FILE, SplitLog
 from accord.estimators.own_log import most_in_memory, own_split
 from accord.estimators.serving.warm_start import earlier_of, parts_before
 from accord.estimators.settings import GIGABYTE
-from accord.evaluation import RankingTask, drawn_users
+from accord.evaluation import RankingTask
+from accord.evaluation.ranking import drawn_users
 from accord.ranks.group import here
 from accord.ranks.tables import own_count
 from accord.stored import chosen, is_stored, release, tally, where_true

@@ -4,7 +4,6 @@ from accord.evaluation.detection import detection_by_kind, detection_metrics, fl
 from accord.evaluation.ranking import (
     METRICS,
     RankingTask,
-    drawn_users,
     mean_metrics,
     ranking_metrics,
     stacked_means,
@@ -18,7 +17,6 @@ __all__ = [
     "detection_by_kind",
     "detection_metrics",
     "difference",
-    "drawn_users",
     "flag_metrics",
     "mean_metrics",
     "ranking_metrics",
