@@ -68,6 +68,10 @@ class NoiseModel(nn.Module):
         """What each class adds to the hidden layer, a row for each."""
         return self.first.weight[:, self.width :].t()
 
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """Of hidden values (examples, classes, width): in one product, which costs a stack less than one for each."""
+        return self.second(hidden.flatten(0, 1)).unflatten(0, hidden.shape[:2])
+
     def forward(self, features: Tensor, k: Tensor) -> Tensor:
         """log hφ(x, k), a row for each example."""
         hidden = torch.relu(self._of_features(features) + self._of_classes().index_select(0, k.view(1)))
@@ -86,7 +90,7 @@ class NoiseModel(nn.Module):
             part = slice(start, start + step)
             of_classes = added[None, part] if classes is None else added[classes[:, part]]
             hidden = (own[:, None] + of_classes).relu_()  # in place: these tensors are the largest of a step
-            total = torch.logsumexp(self.second(hidden), 2)
+            total = torch.logsumexp(self._logits(hidden), 2)
             given = hidden.mul_(weight).sum(2) + self.second.bias[labels][:, None]
             parts.append(total - given)
         return torch.cat(parts, 1)
@@ -95,4 +99,4 @@ class NoiseModel(nn.Module):
     def rows(self, features: Tensor) -> Tensor:
         """hφ(x, c) for every class c: (examples, true class, observed label)."""
         hidden = (self._of_features(features)[:, None] + self._of_classes()[None]).relu_()
-        return torch.softmax(self.second(hidden), 2)
+        return torch.softmax(self._logits(hidden), 2)
