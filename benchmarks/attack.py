@@ -55,6 +55,7 @@ PATIENCE = 3.5
 OWN_TIMES = {*TIMES, "seconds", "wall_seconds"}
 LOOSE = {".html", ".md", ".svg", ".csv", ".db"}
 """Files with times in them: only that they are there is compared."""
+EXISTS = "exists already"
 Words = list[object]
 
 
@@ -188,7 +189,7 @@ class Attack:
             except subprocess.TimeoutExpired:
                 yield from self._kill(process, name)
                 continue
-            if process.returncode and "exists already" not in said:
+            if process.returncode and EXISTS not in said:
                 yield f"{name}: exit {process.returncode}: {said.strip()[-300:]}"
             break
         if not (name.startswith(("fit", "simulate")) and out.is_dir() and not (place / "out.checkpoint").exists()):
@@ -220,7 +221,8 @@ class Attack:
         importing = process.returncode == -number or "KeyboardInterrupt" in said  # before accord could heed it
         if "Traceback" in said and not importing:
             yield f"{name}: {number.name}: {said.strip()[-300:]}"
-        if process.returncode not in (130, 0) and not importing:
+        ready = process.returncode == 2 and EXISTS in said  # an earlier one was killed when it had left its result
+        if process.returncode not in (130, 0) and not importing and not ready:
             yield f"{name}: {number.name}: exit {process.returncode}: {said.strip()[-200:]}"
         if took > PATIENCE * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)):
             yield f"{name}: {number.name}: {took:.1f} s to stop"

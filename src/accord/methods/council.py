@@ -89,11 +89,14 @@ class Council(Method):
         if self.setup.task == "labels":  # the data hold what the council said, in place of the labels
             return [normal_phase("student", "target", build("target"), self.objective)]
         target, taught = build("target"), council.taught()
-        teacher, given = Single(taught), self.setting("given")
+        teacher, given, shifted = Single(taught), self.setting("given"), not _has_offset(target)
 
         def loss(batch: Any, info: StepInfo) -> Tensor:
             asked = batch.with_others(taught.likelier(batch.users, batch.items[1:]))
-            losses = (asked.logits(target) - asked.frozen_logits(teacher)) ** 2
+            apart = asked.logits(target) - asked.frozen_logits(teacher)
+            if shifted:
+                apart = apart - (batch.mean(apart) / batch.mean(torch.ones_like(apart)))[:, None]
+            losses = apart**2
             if given:
                 entropy = self.objective.cross_entropy(batch.logits(target), batch.labels)
                 losses = (1 - given) * losses + given * entropy
@@ -112,6 +115,15 @@ class Council(Method):
         return torch.sigmoid(
             batch.logits(Single(self.target(networks) if "head" in networks else networks["target"]))
         )
+
+
+def _has_offset(network: nn.Module) -> bool:
+    """Whether a network can add one number to all its logits: it has a bias.
+
+    One that has none, such as LightGCN, would have to bend its vectors to reach the council's log-odds, which are
+    far below zero for most pairs. It learns them but for a number that all pairs share, which no ranking asks for.
+    """
+    return any(name.rpartition(".")[2].endswith("bias") for name, _ in network.named_parameters())
 
 
 def _nothing(batch: Batch, info: StepInfo) -> Tensor:
