@@ -69,7 +69,7 @@ class NoiseModel(nn.Module):
         return self.first.weight[:, self.width :].t()
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        """Of hidden values (examples, classes, width): in one product, which costs a stack less than one for each."""
+        """Of hidden values (examples, classes, width): one product, which costs a stack less than one for each."""
         return self.second(hidden.flatten(0, 1)).unflatten(0, hidden.shape[:2])
 
     def forward(self, features: Tensor, k: Tensor) -> Tensor:
