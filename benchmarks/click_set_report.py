@@ -253,7 +253,7 @@ def set_page(name: str, rows: Rows) -> list[str]:
         if row.gain is not None:
             gain = [signed(row.gain.difference) + row.sign(), interval(row.gain), chance(row.p)]
         spread = float(np.std(row.values.mean(1), ddof=1)) if len(row.values) > 1 else 0.0
-        value = number(row.mean) + (f" ± {number(spread)}" if spread > 0 else "")
+        value = number(row.mean) + (f" ± {number(spread)}" if spread > 1e-9 else "")
         seconds = f"{row.seconds:.1f}" + (" c" if row.device.startswith("CPU") else "")
         own = [rank, row.name, *[row.stage][:tuned], value, number(row.valid), *gain]
         lines.append(_line([*own, *[_way(row)][:ways], seconds]))

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+import all_sets
 import click_set_jobs as jobs
 import click_set_report as report
 import click_set_rows as made_rows
@@ -21,6 +22,7 @@ from job_pool import Cell, Cells, Job, run_jobs
 
 ASKED = Asked(Path(), seeds=(0, 1, 2))
 METRIC = made_rows.METRIC
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def test_every_method_has_the_same_budget() -> None:
@@ -224,3 +226,35 @@ def test_the_page_says_what_was_not_run_and_keeps_what_a_person_wrote(cells: Cel
     assert "| modcloth | gmf | .1999 |" in page
     assert "### modcloth" in page
     assert not any(f"| {model} |" in page for model in MODELS if model != "gmf")
+
+
+# -- the pages of the docs --------------------------------------------------------------------------------
+
+
+def test_the_page_of_the_study_is_made_from_its_cells(tmp_path: Path) -> None:
+    """And a study starts again from the one file beside it."""
+    cells = Cells(tmp_path)
+    assert cells.unpack(RESULTS / "click-sets" / "cells.zip") == len(cells.names()) > 100
+    (tmp_path / "page").mkdir()
+    page = (RESULTS / "click-sets" / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "page" / "README.md").write_text(page, encoding="utf-8")
+    report.write_report(cells, Asked(Path()), tmp_path / "page")
+    assert (tmp_path / "page" / "README.md").read_text(encoding="utf-8") == page
+    assert not any(cells.has(job.name) for job in jobs_of(Asked(Path(), stages=("tuned",))))
+
+
+def test_the_page_of_all_sets_is_made_from_stored_results() -> None:
+    page = (RESULTS / all_sets.PAGE).read_text(encoding="utf-8")
+    made = all_sets.page_of(all_sets.sections_of(RESULTS)[:-1])
+    assert page.startswith(made), "run `python benchmarks/all_sets.py`"
+
+
+def test_ranks_leave_out_what_knows_the_truth() -> None:
+    line = {name: all_sets.Entry(mean) for name, mean in (("normal", 0.2), ("deca-p", 0.3), ("oracle", 0.9))}
+    line["deca-p"].gain = Difference(0.1, 0.05, 0.15, 0.001, "users")
+    section = all_sets.Section("Clicks", "", {("a", "gmf"): line, ("b", "gmf"): {"normal": line["normal"]}})
+    assert section.methods() == ["deca-p", "oracle"]
+    text = "\n".join(all_sets.shown_section(section))
+    assert "| a | gmf | 2. .2000 | 1. +.1000△ [+.0500, +.1500] | .9000 |" in text  # p is not corrected: no ▲
+    assert "| b | gmf | 1. .2000 | not run | not run |" in text
+    assert "| DeCA(p) | 1 | 1 | 1 of 1 | 0 | 0 |  |" in text
