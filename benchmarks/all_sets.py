@@ -92,7 +92,7 @@ def shown(method: str) -> str:
 
 def click_sets(folder: Path) -> Section:
     text = (
-        "Five seeds; intervals over seeds and users; one family of all lines. No row was tuned. The cost of a student "
+        "Five seeds; intervals over seeds and users; one family of all lines. No row was tuned. A student's cost "
         "is with all members of its council. [The study](click-sets/README.md) says what was not run, and why the "
         "student's two gains are over weak settings; it has the plain models and the council itself, too."
     )
@@ -141,9 +141,9 @@ def _entry(mean: float, seconds: float, gain: Mapping[str, Any] | None, p: float
 
 def council_images(folder: Path) -> Section:
     text = (
-        "Three seeds; intervals over seeds and images, not corrected, so △ and ▽ alone. Trained on all 50,000 images, "
-        "not tuned, the last epoch kept. The tuned rows above learn from 40,000, so they do not compare with these. "
-        "With uniform noise no normal training was run in this way. [The study](council/README.md#images) has the "
+        "Three seeds; intervals over seeds and images, not corrected, so △ and ▽ alone. Trained on all 50,000 images "
+        "without tuning, the last epoch kept. The tuned rows above learn from 40,000, so they do not compare with "
+        "these. With uniform noise no normal training was run in this way. [The study](council/README.md#images) has the "
         "cost, and the council's students on MovieLens-100K beside tuned normal training, digits and tables."
     )
     section = Section("Images, the council", text)
@@ -227,8 +227,8 @@ def sections_of(folder: Path) -> list[Section]:
     studies = "[The studies](overview.md)."
     return [
         click_sets(folder),
-        tuned(folder, "recommend-", ("fair",), "Clicks, tuned", f"{fair} {studies}"),
-        tuned(folder, "images-", None, "Images, tuned", f"{drawn} an older rule. {studies}"),
+        tuned(folder, "recommend-", ("fair",), "Clicks, tuned", f"{fair} rule. {studies}"),
+        tuned(folder, "images-", None, "Images, tuned", f"{drawn} older rule. {studies}"),
         council_images(folder),
     ]
 
