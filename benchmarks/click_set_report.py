@@ -161,24 +161,23 @@ def counts(found: Mapping[str, Rows]) -> list[str]:
 def leads(found: Mapping[str, Rows]) -> list[str]:
     """What networks and councils are worth beside models that train in seconds."""
     lines: list[str] = []
-    plain = plain_against_networks(found)
-    if plain:
-        lines += ["## The best plain model and the best network", ""]
-        lines += [
+    for title, text, head, own in (
+        (
+            "The best plain model and the best network",
             "The best of EASE, iALS, RP3beta and popularity, less the best of the four networks with normal "
             "training. Noisy validation chose both.",
-            "",
-            *_leads(plain, ("plain model", "network", "lead of the plain model")),
-        ]
-    council = against_plain(found)
-    if council:
-        lines += ["## The council, its students, and the best plain model", ""]
-        lines += [
+            ("plain model", "network", "lead of the plain model"),
+            plain_against_networks(found),
+        ),
+        (
+            "The council, its students, and the best plain model",
             "The council itself answers with all its members; a student is one network. The best plain model is "
             "chosen by noisy validation.",
-            "",
-            *_leads(council, ("row", "best plain", "lead of the row")),
-        ]
+            ("row", "best plain", "lead of the row"),
+            against_plain(found),
+        ),
+    ):
+        lines += [f"## {title}", "", text, "", *_leads(own, head)] if own else []
     return lines
 
 

@@ -113,9 +113,8 @@ def _row(cells: Cells, asked: Asked, name: str, model: str, method: str, stage: 
             own = cells.read(cell)
             values = np.repeat(own.arrays[METRIC], len(asked.seeds) if len(seeds) == 1 else 1, axis=0)
             seconds = own.figures["wall"] / len(own.figures["seeds"])
-            return Row(
-                model, method, stage, values, _mean(own.figures["valid"]), seconds, **_details([own.figures])
-            )
+            row = Row(model, method, stage, values, _mean(own.figures["valid"]), seconds)
+            return _detailed(row, [own.figures])
     return None
 
 
@@ -132,7 +131,7 @@ def _student(cells: Cells, asked: Asked, name: str, model: str, stage: str) -> R
     values = np.concatenate([one.arrays[f"student {model}"] for one in each])
     seconds = float(np.mean([one["wall"] for one in own]))
     valid = _mean(v for one in own for v in one["valid"])
-    return Row(model, STUDENT, stage, values, valid, seconds, **_details(own))
+    return _detailed(Row(model, STUDENT, stage, values, valid, seconds), own)
 
 
 def _council(cells: Cells, asked: Asked, name: str) -> Row | None:
@@ -141,16 +140,17 @@ def _council(cells: Cells, asked: Asked, name: str) -> Row | None:
         return None
     values = np.concatenate([one.arrays[METRIC] for one in each])
     seconds = float(np.mean([one.figures["wall"] for one in each]))
-    valid, details = _mean(one.figures["valid"][0] for one in each), _details([one.figures for one in each])
-    return Row("council", "council", "default", values, valid, seconds, **details | {"epochs": []})
+    valid = _mean(one.figures["valid"][0] for one in each)
+    row = _detailed(Row("council", "council", "default", values, valid, seconds), [one.figures for one in each])
+    row.epochs = []  # it is not trained
+    return row
 
 
-def _details(own: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {
-        "settings": own[0].get("settings", {}),
-        "epochs": [count for one in own for count in one.get("epochs", [])],
-        "device": own[0].get("machine", {}).get("device", ""),
-    }
+def _detailed(row: Row, own: Sequence[Mapping[str, Any]]) -> Row:
+    row.settings = own[0].get("settings", {})
+    row.epochs = [count for one in own for count in one.get("epochs", [])]
+    row.device = own[0].get("machine", {}).get("device", "")
+    return row
 
 
 def _mean(values: Any) -> float:
