@@ -135,14 +135,14 @@ def tuned(folder: Path, beginning: str, parts: Sequence[str] | None, title: str,
 def _entry(mean: float, seconds: float, gain: Mapping[str, Any] | None, p: float | None) -> Entry:
     if gain is None:
         return Entry(mean, seconds)
-    values = {name: gain.get(name) for name in Difference._fields}
+    values = {name: gain[name] for name in Difference._fields}
     return Entry(mean, seconds, Difference(**values), 1.0 if p is None else p)
 
 
 def council_images(folder: Path) -> Section:
     text = (
-        "Three seeds; intervals over seeds and images, not corrected, so △ and ▽ alone. Trained on all 50,000 "
-        "images without tuning, the last epoch kept. The tuned rows above learn from 40,000, so they do not compare "
+        "Three seeds or as said; intervals over seeds and images, not corrected, so △ and ▽ alone. Trained on all "
+        "50,000 images without tuning, the last epoch kept. The tuned rows above learn from 40,000: do not compare them "
         "with these. With uniform noise no normal training was run in this way. "
         "[The study](council/README.md#images) has the cost, and the council's students on MovieLens-100K beside "
         "tuned normal training, digits and tables."
@@ -152,13 +152,15 @@ def council_images(folder: Path) -> Section:
     for data in dict.fromkeys(row["data"] for row in rows):
         line: dict[str, Entry] = {}
         each: dict[str, np.ndarray] = {}
-        for method in sorted({row["method"] for row in rows if row["data"] == data}):
+        for method in dict.fromkeys(row["method"] for row in rows if row["data"] == data):
             own = sorted((row for row in rows if row["data"] == data and row["method"] == method), key=_seed)
-            each[method] = np.stack([np.unpackbits(np.frombuffer(row["right"], np.uint8)) for row in own])
-            line[method] = Entry(float(np.mean([row["accuracy"] for row in own])))
-        for method, entry in line.items():
-            if "normal" in line and method != "normal":
-                entry.gain = difference(each[method], each["normal"], units="images")
+            name = method if len(own) > 2 else f"{method}, {len(own)} seeds"
+            line[name] = Entry(float(np.mean([row["accuracy"] for row in own])))
+            if all(row["right"] for row in own):  # of every test image
+                each[name] = np.stack([np.unpackbits(np.frombuffer(row["right"], np.uint8)) for row in own])
+        for name, entry in line.items():
+            if name != "normal" and name in each and "normal" in each:
+                entry.gain = difference(each[name], each["normal"], units="images")
         section.lines[data, "resnet32"] = line
     return section
 
@@ -209,7 +211,7 @@ def summary(section: Section, method: str) -> str:
     rank = "" if knows(method) else f"{median(place(line, method) for line in own):g}"
     costs = [line[method].seconds / line["normal"].seconds for line in own if line.get("normal", NONE).seconds]
     cost = f"{median(costs):.1f} ({min(costs):.1f} to {max(costs):.1f})" if costs and method != "normal" else ""
-    counted = ["", "", ""] if method == "normal" else [f"{ahead} of {len(marks)}", *_counts(marks)]
+    counted = ["", "", ""] if not marks else [f"{ahead} of {len(marks)}", *_counts(marks)]
     return f"| {' | '.join([shown(method), str(len(own)), rank, *counted, cost])} |"
 
 
