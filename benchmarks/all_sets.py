@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -219,7 +219,7 @@ def _counts(marks: Sequence[str]) -> list[str]:
     return [str(marks.count(one)) for one in (AHEAD, BEHIND)]
 
 
-def sections_of(folder: Path) -> list[Section]:
+def sections_of(folder: Path) -> Iterator[Section]:
     welch = "Three seeds; intervals over these seeds alone, by Welch's test, which shows large differences only."
     fair = (
         f"{welch} Every row has the same search of 36 trials by noisy validation. T-CE's rows are of an older rule."
@@ -228,12 +228,10 @@ def sections_of(folder: Path) -> list[Section]:
         f"{welch} Accuracy, by the share of labels redrawn. Tuned at 40 % alone. ITLM's rows, but for 40 %, are of"
     )
     studies = "[The studies](overview.md)."
-    return [
-        click_sets(folder),
-        tuned(folder, "recommend-", ("fair",), "Clicks, tuned", f"{fair} rule. {studies}"),
-        tuned(folder, "images-", None, "Images, tuned", f"{drawn} older rule. {studies}"),
-        council_images(folder),
-    ]
+    yield click_sets(folder)
+    yield tuned(folder, "recommend-", ("fair",), "Clicks, tuned", f"{fair} rule. {studies}")
+    yield tuned(folder, "images-", None, "Images, tuned", f"{drawn} older rule. {studies}")
+    yield council_images(folder)
 
 
 def main() -> None:

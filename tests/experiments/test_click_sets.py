@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +245,7 @@ def test_the_page_of_the_study_is_made_from_its_cells(tmp_path: Path) -> None:
 
 def test_the_page_of_all_sets_is_made_from_stored_results() -> None:
     page = (RESULTS / all_sets.PAGE).read_text(encoding="utf-8")
-    made = all_sets.page_of(all_sets.sections_of(RESULTS)[:-1])
+    made = all_sets.page_of(islice(all_sets.sections_of(RESULTS), 3))
     assert page.startswith(made), "run `python benchmarks/all_sets.py`"
 
 
