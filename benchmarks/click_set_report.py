@@ -1,237 +1,138 @@
-"""The page of seven click sets: ranks, gains over tuned normal training with intervals, and what they cost."""
+"""The page of seven click sets: what was run, ranks, gains over normal training with intervals, and cost."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from accord.evaluation.significance import Difference, difference, holm
+from accord.evaluation.significance import Difference
 from accord.files import write_whole
-from click_set_jobs import (
-    METHODS_OF,
-    MODELS,
-    NOT_COUNTED,
-    ORACLE,
-    SETS,
-    SOLVED,
-    STUDENT,
-    Asked,
-    row_of,
+from click_set_jobs import METHODS_OF, MODELS, NOT_COUNTED, ORACLE, SETS, SOLVED, STUDENT, Asked
+from click_set_rows import (
+    AHEAD,
+    BEHIND,
+    JUDGED,
+    METRIC,
+    NAMES,
+    PERHAPS_AHEAD,
+    PERHAPS_BEHIND,
+    SURE,
+    Lead,
+    Row,
+    Rows,
+    against_plain,
+    few_seeds,
+    judge,
+    judged_rows,
+    mark,
+    plain_against_networks,
+    rows_of,
 )
-from job_pool import Cell, Cells
+from job_pool import Cells
 
-METRIC, SURE = "ndcg@20", 0.05
-NAMES = {"t-ce": "T-CE", "deca-p": "DeCA(p)", STUDENT: "council's student", ORACLE: "oracle †"}
-JUDGED = ("ensemble", "t-ce", "deca-p", STUDENT)
-"""Compared with normal training of the same model."""
-AHEAD, BEHIND = "▲", "▼"
-
-
-@dataclass
-class Row:
-    """A model and a method on a set: NDCG@20 of every seed and user."""
-
-    model: str
-    method: str
-    stage: str
-    values: np.ndarray
-    valid: float
-    seconds: float
-    settings: dict[str, Any] = field(default_factory=dict)
-    gain: Difference | None = None
-    p: float | None = None
-    """Of the gain, Holm-corrected over its family."""
-    share: float | None = None
-    """Of the way from normal to the oracle."""
-
-    @property
-    def mean(self) -> float:
-        return float(self.values.mean())
-
-    @property
-    def name(self) -> str:
-        words = [self.model, NAMES.get(self.method, self.method)]
-        return " ".join(words[: 1 if self.model in (*SOLVED, "popularity", "council") else 2])
-
-    def sign(self) -> str:
-        if self.gain is None or self.p is None or self.p >= SURE:
-            return ""
-        return AHEAD if self.gain.difference > 0 else BEHIND
-
-
-Rows = dict[tuple[str, str], Row]
-Leads = dict[tuple[str, str], tuple[str, Difference, float]]
-"""Of a set and a model: the best solved model, how far the student is ahead of it, and the p of that."""
+MADE = "<!-- What follows is made by benchmarks/click_sets.py --report; what stands above is kept. -->"
+TITLE = "# Seven click sets"
 
 
 def write_report(cells: Cells, asked: Asked, out: Path) -> None:
-    """One page of all sets that have rows, and its figures as JSON."""
+    """One page of all sets that have rows, and its figures as JSON; what a person wrote above the mark is kept."""
     out.mkdir(parents=True, exist_ok=True)
     found = {name: rows for name in SETS if (rows := rows_of(cells, asked, name))}
     judge(found)
-    plain = against_plain(found)
-    page = "\n".join(
-        [HEAD, *overview(found, plain), *(line for name in found for line in set_page(name, found[name]))]
-    )
-    write_whole(out / "README.md", page.rstrip() + "\n")
+    lines = [*state(cells, asked, found), HOW_TO_READ, *overview(found), *leads(found), *students(found)]
+    lines += unfinished(cells, asked)
+    lines += ["## Set by set", "", SET_BY_SET]
+    lines += [line for name in found for line in set_page(name, found[name])]
+    path = out / "README.md"
+    above = path.read_text(encoding="utf-8").partition(MADE)[0] if path.is_file() else f"{TITLE}\n\n"
+    page = above + MADE + "\n\n" + "\n".join(lines).rstrip() + "\n"
+    write_whole(path, page)
     figures = {name: [figures_of(row) for row in rows.values()] for name, rows in found.items()}
     write_whole(out / "results.json", json.dumps(figures, indent=1) + "\n")
-    print(page)
 
 
-# -- rows ------------------------------------------------------------------------------------------------
+# -- what was run ----------------------------------------------------------------------------------------
 
 
-def rows_of(cells: Cells, asked: Asked, name: str) -> Rows:
-    """Every row of a set: tuned where it and normal of its model are, otherwise with default settings."""
-    rows: Rows = {}
-    for model in MODELS:
-        tuned = cells.has(row_of(name, model, "normal", "tuned", asked.seeds))
-        for method in (*METHODS_OF, ORACLE, STUDENT):
-            for stage in ("tuned", "default") if tuned else ("default",):
-                row = _student(cells, asked, name, model, stage) if method == STUDENT else None
-                row = row or _row(cells, asked, name, model, method, stage)
-                if row is not None:
-                    rows[model, method] = row
-                    break
-    for model in (*SOLVED, "popularity"):
-        row = _row(cells, asked, name, model, "normal", "tuned") or _row(
-            cells, asked, name, model, "normal", "default"
+def state(cells: Cells, asked: Asked, found: Mapping[str, Rows]) -> list[str]:
+    """What is there and what is not, so that nothing on the page looks like more than it is."""
+    rows = [row for one in found.values() for row in one.values()]
+    tuned = sum(row.stage == "tuned" for row in rows)
+    lines = ["## What was run", ""]
+    lines += [
+        f"**{tuned} of {len(rows)} rows were tuned; all others have default settings.**"
+        if tuned
+        else f"**Default settings only: none of the {len(rows)} rows was tuned, as no search was run.**",
+        "",
+    ]
+    lines += table(["set", "test users", "rows of networks", "plain models", "council and its students"])
+    for name in SETS:
+        own = found.get(name, {})
+        networks = sum(model in MODELS and method != STUDENT for model, method in own)
+        plain = sum(model in (*SOLVED, "popularity") for model, _ in own)
+        councils = sum(cells.has(f"{name} {seed} council") for seed in asked.seeds)
+        lines.append(
+            _line(
+                [
+                    name,
+                    f"{next(iter(own.values())).values.shape[1]:,}" if own else "",
+                    _of(networks, len(MODELS) * (len(METHODS_OF) + 1)),
+                    _of(plain, len(SOLVED) + 1),
+                    _of(councils, len(asked.seeds), " seeds"),
+                ]
+            )
         )
-        if row is not None:
-            rows[model, "normal"] = row
-    served = _council(cells, asked, name)
-    if served is not None:
-        rows["council", "council"] = served
-    return rows
+    where = Counter(row.device for row in rows if row.device)
+    lines += ["", "A row of a network has all its seeds, or it is not counted here. "]
+    lines[-1] += "Where rows were made: " + ", ".join(f"{device} {count}" for device, count in where.items()) + "."
+    return [*lines, ""]
 
 
-def _row(cells: Cells, asked: Asked, name: str, model: str, method: str, stage: str) -> Row | None:
-    for seeds in (asked.seeds, (0,)):
-        cell = row_of(name, model, method, stage, seeds)
-        if cells.has(cell):
-            own = cells.read(cell)
-            values = np.repeat(own.arrays[METRIC], len(asked.seeds) if len(seeds) == 1 else 1, axis=0)
-            seconds = own.figures["wall"] / len(own.figures["seeds"])
-            return Row(model, method, stage, values, _mean(own.figures["valid"]), seconds, own.figures["settings"])
-    return None
+def _of(done: int, whole: int, word: str = "") -> str:
+    return f"{done} of {whole}{word}" if done else "not run"
 
 
-def _every_seed(cells: Cells, asked: Asked, name: str, words: str) -> list[Cell]:
-    names = [f"{name} {seed} {words}" for seed in asked.seeds]
-    return [cells.read(one) for one in names] if all(cells.has(one) for one in names) else []
+HOW_TO_READ = f"""## How to read it
 
-
-def _student(cells: Cells, asked: Asked, name: str, model: str, stage: str) -> Row | None:
-    each = _every_seed(cells, asked, name, "students tuned" if stage == "tuned" else "council")
-    if not each or any(model not in one.figures["students"] for one in each):
-        return None
-    own = [one.figures["students"][model] for one in each]
-    values = np.concatenate([one.arrays[f"student {model}"] for one in each])
-    seconds = float(np.mean([one["wall"] for one in own]))
-    return Row(
-        model, STUDENT, stage, values, _mean(v for one in own for v in one["valid"]), seconds, own[0]["settings"]
-    )
-
-
-def _council(cells: Cells, asked: Asked, name: str) -> Row | None:
-    each = _every_seed(cells, asked, name, "council")
-    if not each:
-        return None
-    values = np.concatenate([one.arrays[METRIC] for one in each])
-    seconds = float(np.mean([one.figures["wall"] for one in each]))
-    return Row("council", "council", "default", values, _mean(one.figures["valid"][0] for one in each), seconds)
-
-
-def _mean(values: Any) -> float:
-    return float(np.mean(list(values)))
-
-
-# -- what is judged --------------------------------------------------------------------------------------
-
-
-def judge(found: Mapping[str, Rows]) -> None:
-    """Gains over normal training of the same model, one family of the counted sets; shares of the way."""
-    for rows in found.values():
-        for (model, method), row in rows.items():
-            base = rows.get((model, "normal"))
-            alike = base is not None and (row.stage == base.stage or method == STUDENT)
-            if base is not None and alike and model in MODELS and method != "normal":
-                row.gain = compared(row, base)
-        for (model, method), row in rows.items():
-            oracle, base = rows.get((model, ORACLE)), rows.get((model, "normal"))
-            if method in JUDGED and oracle is not None and base is not None:
-                row.share = share_of_way(row, base, oracle)
-    family = [row for name, row in _judged(found) if name not in NOT_COUNTED]
-    for row, p in zip(family, holm([row.gain.p for row in family if row.gain is not None]), strict=True):
-        row.p = p
-    for name, row in _judged(found):
-        if name in NOT_COUNTED and row.gain is not None:
-            row.p = None
-
-
-def _judged(found: Mapping[str, Rows]) -> Iterator[tuple[str, Row]]:
-    for name, rows in found.items():
-        for (_, method), row in rows.items():
-            if method in JUDGED and row.gain is not None:
-                yield name, row
-
-
-def compared(one: Row, other: Row) -> Difference | None:
-    """Over seeds and users; none where both are the same."""
-    return None if np.array_equal(one.values, other.values) else difference(one.values, other.values)
-
-
-def share_of_way(row: Row, base: Row, oracle: Row) -> float | None:
-    """Of the way from normal to the oracle; none where the oracle is not ahead beyond chance, uncorrected."""
-    way = compared(oracle, base) if oracle.stage == base.stage else None
-    return None if way is None or way.low <= 0 else (row.mean - base.mean) / way.difference
-
-
-def against_plain(found: Mapping[str, Rows]) -> Leads:
-    """Over the best solved model by noisy validation; a family of its own."""
-    leads: dict[tuple[str, str], tuple[str, Difference]] = {}
-    for name, rows in found.items():
-        plain = [rows[model, "normal"] for model in (*SOLVED, "popularity") if (model, "normal") in rows]
-        if name in NOT_COUNTED or len(plain) < len(SOLVED) + 1:
-            continue
-        best = max(plain, key=lambda row: row.valid)
-        for model in MODELS:
-            row = rows.get((model, STUDENT))
-            lead = None if row is None else compared(row, best)
-            if lead is not None:
-                leads[name, model] = best.model, lead
-    corrected = holm([lead.p for _, lead in leads.values()])
-    return {key: (*own, p) for (key, own), p in zip(leads.items(), corrected, strict=True)}
-
-
-# -- the page --------------------------------------------------------------------------------------------
-
-HEAD = f"""# Seven click sets
-
-`benchmarks/click_sets.py` measured it; its head says how rows are tuned. NDCG@20 on the clean test, the mean
-over users and seeds. Training, noisy validation and every search see all clicks; what is clean decides over the
-test alone. Intervals are [over seeds and users](../../concepts/intervals.md).
-
-- {AHEAD} ahead of normal training of the same model, {BEHIND} behind, beyond chance: p < {SURE:g}, Holm-corrected
-  over all such comparisons of the counted sets. No mark: within chance.
-- **of the way**: the share of the way from normal training to the oracle. Nothing stands there where the oracle
-  itself is not ahead of normal training: then there is no way to speak of.
-- **settings**: tuned, or as they are by default where the search was not run. A student with default settings is
-  compared with tuned normal training too, where that is there.
-- † knows what no method knows. KuaiRec is shown and not counted: there all clicks teach
+- NDCG@20 on the clean test, the mean over users and seeds; ± is the standard deviation of seeds. Training and
+  noisy validation see all clicks; what is clean decides over the test alone. `benchmarks/click_sets.py` measured it
+  and says how.
+- Intervals are 95 %, [over seeds and users](../../concepts/intervals.md), of one comparison by itself.
+- {AHEAD} ahead of normal training of the same model, {BEHIND} behind, **beyond chance**: p < {SURE:g} after Holm's
+  correction over all such comparisons of the counted sets. {PERHAPS_AHEAD} {PERHAPS_BEHIND}: the interval leaves
+  zero out, but among so many comparisons that may be chance. No mark: not shown, which does not mean that there
+  is none.
+- † **oracle**: normal training on the clean clicks alone, which no method can know. These are fewer clicks, so it
+  can be behind. Its marks are a family of their own.
+- **of the way**: a gain as a share of the oracle's lead. It stands only where the oracle's lead is beyond chance
+  and the interval of the gain leaves zero out. "past it": the gain is larger than the oracle's lead.
+- KuaiRec is shown and not counted, once it is run: there all clicks teach
   [less than dice](../first-look/README.md).
+"""
+SET_BY_SET = """Best first. "valid" is the noisy validation; of two networks that answer together, the mean of each
+alone. "seconds" are of one seed, trained beside other measurements, several seeds as one stack. They are too long
+by an unknown factor and tell the order of size only. Those of the council are of all its members, and a student
+needs them before its own. "c": on one thread of a CPU; all others on the GPU.
 """
 
 
-def overview(found: Mapping[str, Rows], plain: Leads) -> list[str]:
-    lines = ["## Every set and model", "", "Gain over normal training of the same model.", ""]
-    lines += table(["set", "model", "normal", *(NAMES.get(m, m) for m in JUDGED), NAMES[ORACLE], "rows"])
+# -- all sets --------------------------------------------------------------------------------------------
+
+
+def overview(found: Mapping[str, Rows]) -> list[str]:
+    family = sum(name not in NOT_COUNTED for name, _ in judged_rows(found))
+    lines = [
+        "## Every set and model",
+        "",
+        f"Gain in NDCG@20 over normal training of the same model; {family} comparisons.",
+        "",
+    ]
+    lines += table(["set", "model", "normal", *(NAMES.get(m, m) for m in JUDGED), NAMES[ORACLE], "settings"])
     for name, rows in found.items():
         for model in MODELS:
             base = rows.get((model, "normal"))
@@ -239,56 +140,140 @@ def overview(found: Mapping[str, Rows], plain: Leads) -> list[str]:
                 continue
             gains = [_gain(rows.get((model, method))) for method in (*JUDGED, ORACLE)]
             lines.append(_line([name, model, number(base.mean), *gains, base.stage]))
-    lines += ["", *counts(found), ""]
-    if plain:
-        lines += ["## The council's student and the best plain model", ""]
-        lines += ["The best of EASE, iALS, RP3beta and popularity by noisy validation. A family of its own.", ""]
-        lines += table(["set", "model", "best plain", "lead of the student", "interval", "p (Holm)"])
-        for (name, model), (best, lead, p) in plain.items():
-            lines.append(_line([name, model, best, signed(lead.difference), interval(lead), f"{p:.3f}"]))
-    return [*lines, ""]
+    return [*lines, "", *counts(found), ""]
 
 
 def counts(found: Mapping[str, Rows]) -> list[str]:
     lines = []
     for method in JUDGED:
-        own = [row for name, row in _judged(found) if row.method == method and name not in NOT_COUNTED]
+        own = [row for name, row in judged_rows(found) if row.method == method and name not in NOT_COUNTED]
         ahead = [row for row in own if row.gain is not None and row.gain.difference > 0]
-        sure = [sum(row.sign() == sign for row in own) for sign in (AHEAD, BEHIND)]
+        signs = Counter(row.sign() for row in own)
         if own:
             lines.append(
                 f"- {NAMES.get(method, method)}: ahead of normal in {len(ahead)} of {len(own)} counted cells, "
-                f"beyond chance in {sure[0]}; behind beyond chance in {sure[1]}."
+                f"beyond chance in {signs[AHEAD]}; behind beyond chance in {signs[BEHIND]}. Not certain after the "
+                f"correction: ahead {signs[PERHAPS_AHEAD]}, behind {signs[PERHAPS_BEHIND]}."
             )
     return lines
+
+
+def leads(found: Mapping[str, Rows]) -> list[str]:
+    """What networks and councils are worth beside models that train in seconds."""
+    lines: list[str] = []
+    for title, text, head, own in (
+        (
+            "The best plain model and the best network",
+            "The best of EASE, iALS, RP3beta and popularity, less the best of the four networks with normal "
+            "training. Noisy validation chose both.",
+            ("plain model", "network", "lead of the plain model"),
+            plain_against_networks(found),
+        ),
+        (
+            "The council, its students, and the best plain model",
+            "The council itself answers with all its members; a student is one network. The best plain model is "
+            "chosen by noisy validation.",
+            ("row", "best plain", "lead of the row"),
+            against_plain(found),
+        ),
+    ):
+        lines += [f"## {title}", "", text, "", *_leads(own, head)] if own else []
+    return lines
+
+
+def _leads(found: Sequence[Lead], head: Sequence[str]) -> list[str]:
+    lines = table(["set", *head, "interval", f"p (Holm over {len(found)})"])
+    for name, one, other, lead, p in found:
+        shown = signed(lead.difference) + mark(lead, p)
+        lines.append(_line([name, one, other, shown, interval(lead), chance(p)]))
+    return [*lines, ""]
+
+
+def students(found: Mapping[str, Rows]) -> list[str]:
+    """Noisy validation of what learns and of whom it learns from, at the epoch that each keeps."""
+    lines: list[str] = []
+    for name, rows in found.items():
+        for model in MODELS:
+            normal, student, council = (
+                rows.get(key) for key in ((model, "normal"), (model, STUDENT), ("council", "council"))
+            )
+            if normal is not None and student is not None and council is not None:
+                own = [number(normal.valid), _epochs(normal), number(student.valid), _epochs(student)]
+                lines.append(_line([name, model, *own, number(council.valid)]))
+    if not lines:
+        return []
+    head = ["set", "model", "normal", "its epochs", "student", "its epochs", "council"]
+    return [
+        "## What the students learn",
+        "",
+        "Noisy validation of normal training at its best epoch, of a student at its last one, and of the council "
+        "that it learns from. Epochs: how many were trained, lowest to highest of the seeds. Training ends 30 "
+        "epochs after the best one, or at 100 epochs (60 on the larger sets). So 31 means that no epoch was better "
+        "than the first.",
+        "",
+        *table(head),
+        *lines,
+        "",
+    ]
+
+
+def _epochs(row: Row) -> str:
+    low, high = min(row.epochs, default=0), max(row.epochs, default=0)
+    return f"{low} to {high}" if low < high else str(low or "")
+
+
+def unfinished(cells: Cells, asked: Asked) -> list[str]:
+    lines = []
+    for name in SETS:
+        for row, seeds, mean, base in few_seeds(cells, asked, name):
+            gain = "" if base is None else number(base)
+            lines.append(_line([name, row, str(seeds), number(mean), gain]))
+    if not lines:
+        return []
+    head = ["set", "row", "seeds", METRIC, "normal, same seeds"]
+    text = "Not judged and not ranked: these councils are not done for every seed."
+    return ["## Councils of fewer seeds", "", text, "", *table(head), *lines, ""]
+
+
+# -- one set ---------------------------------------------------------------------------------------------
 
 
 def set_page(name: str, rows: Rows) -> list[str]:
     """All rows of a set, best first."""
     order = sorted(rows.values(), key=lambda row: -row.mean)
     ranked = [row for row in order if row.method != ORACLE]
-    lines = [f"## {name}" + (" (not counted)" if name in NOT_COUNTED else ""), ""]
-    head = ["rank", "row", "settings", METRIC, "valid", "gain over normal", "interval", "of the way", "seconds"]
-    lines += table(head)
+    ways, tuned = any(row.share is not None for row in order), any(row.stage == "tuned" for row in order)
+    lines = [f"### {name}" + (" (not counted)" if name in NOT_COUNTED else ""), ""]
+    head = ["rank", "row", *["settings"][:tuned], METRIC, "valid", "gain over normal", "interval", "p (Holm)"]
+    lines += table([*head, *["of the way"][:ways], "seconds"])
     for row in order:
         rank = "" if row.method == ORACLE else str(1 + ranked.index(row))
-        gain = ["", ""] if row.gain is None else [signed(row.gain.difference) + row.sign(), interval(row.gain)]
-        way = "" if row.share is None else f"{row.share:.0%}"
+        gain = ["", "", ""]
+        if row.gain is not None:
+            gain = [signed(row.gain.difference) + row.sign(), interval(row.gain), chance(row.p)]
         spread = float(np.std(row.values.mean(1), ddof=1)) if len(row.values) > 1 else 0.0
-        value = f"{number(row.mean)} ± {number(spread)}"
-        lines.append(_line([rank, row.name, row.stage, value, number(row.valid), *gain, way, f"{row.seconds:.1f}"]))
+        value = number(row.mean) + (f" ± {number(spread)}" if spread > 1e-9 else "")
+        seconds = f"{row.seconds:.1f}" + (" c" if row.device.startswith("CPU") else "")
+        own = [rank, row.name, *[row.stage][:tuned], value, number(row.valid), *gain]
+        lines.append(_line([*own, *[_way(row)][:ways], seconds]))
     found = [f"- {row.name}: {row.settings}" for row in rows.values() if row.stage == "tuned"]
     found += [""] if found else []
     seeds = max(len(row.values) for row in rows.values())
-    return [*lines, "", f"{seeds} seeds, {order[0].values.shape[1]:,} test users.", "", *found]
+    said = f"{seeds} seeds, {order[0].values.shape[1]:,} test users. A row without ± is the same for every seed."
+    return [*lines, "", said, "", *found]
+
+
+def _way(row: Row) -> str:
+    if row.share is None:
+        return ""
+    return "away from it" if row.share < 0 else "past it" if row.share > 1 else f"{row.share:.0%}"
 
 
 def figures_of(row: Row) -> dict[str, Any]:
     gain = None if row.gain is None else row.gain._asdict()
     each = row.values.mean(1).tolist()
-    own = {
-        name: getattr(row, name) for name in ("model", "method", "stage", "valid", "seconds", "settings", "share")
-    }
+    names = ("model", "method", "stage", "valid", "seconds", "settings", "share", "epochs", "device")
+    own = {name: getattr(row, name) for name in names}
     return {**own, METRIC: row.mean, "seeds": each, "against_normal": gain, "p_holm": row.p}
 
 
@@ -308,6 +293,10 @@ def _gain(row: Row | None) -> str:
 
 def interval(one: Difference) -> str:
     return f"[{signed(one.low)}, {signed(one.high)}]"
+
+
+def chance(p: float | None) -> str:
+    return "" if p is None else "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
 
 
 def number(value: float) -> str:

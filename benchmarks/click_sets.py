@@ -20,9 +20,10 @@ everywhere, and 60 epochs at most instead of 100. Noisy validation ranks for 2,0
 
 Every finished row is a file, OUT/cells/….npz, and is not made again; after --minutes no job is begun, and a
 little later those that run are ended. With --gpu N as many processes share a GPU, where networks learn as
-stacks. OUT/work holds members of councils, which can be lost. With --archive, OUT/cells-SET.zip are read first
-and written last. --plan prints the jobs that are left, with rough core-minutes. --report writes OUT/report. The
-clean test decides nothing.
+stacks. OUT/work holds members of councils, which can be lost. With --archive, OUT/cells.zip and
+OUT/cells-SET.zip are read first; OUT/cells-SET.zip are written last. --plan prints the jobs that are left, with
+rough core-minutes. --report writes OUT/report, and with --archive all cells into it as one file, cells.zip: copy
+that into another OUT to go on from there. The clean test decides nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def main() -> None:
     cells = Cells(typed.out)
     archives = {name: typed.out / f"cells-{name}.zip" for name in SETS}
     if typed.archive:
-        print(f"{sum(cells.unpack(one) for one in archives.values())} cells from archives", flush=True)
+        archived = [cells.archive, *archives.values()]
+        print(f"{sum(cells.unpack(one) for one in archived)} cells from archives", flush=True)
     asked = Asked(
         typed.data.resolve(),
         tuple(typed.only),
@@ -90,6 +92,9 @@ def main() -> None:
         from click_set_report import write_report
 
         write_report(cells, asked, typed.out / "report")
+        if typed.archive:
+            cells.pack(archive=typed.out / "report" / cells.archive.name)
+        print(typed.out / "report" / "README.md")
 
 
 def show_plan(jobs: list[Job], cells: Cells) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,17 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+import all_sets
 import click_set_jobs as jobs
 import click_set_report as report
+import click_set_rows as made_rows
+from accord.evaluation.significance import Difference
 from click_set_jobs import MODELS, SETS, Asked, jobs_of, row_of
 from job_pool import Cell, Cells, Job, run_jobs
 
 ASKED = Asked(Path(), seeds=(0, 1, 2))
-METRIC = report.METRIC
+METRIC = made_rows.METRIC
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 def test_every_method_has_the_same_budget() -> None:
@@ -109,15 +113,15 @@ def cells(tmp_path: Path) -> Cells:
     return made
 
 
-def judged(cells: Cells, *names: str) -> dict[str, report.Rows]:
-    found = {name: report.rows_of(cells, ASKED, name) for name in names}
-    report.judge(found)
+def judged(cells: Cells, *names: str) -> dict[str, made_rows.Rows]:
+    found = {name: made_rows.rows_of(cells, ASKED, name) for name in names}
+    made_rows.judge(found)
     return found
 
 
 def test_gains_have_signs_and_a_share_of_the_way(cells: Cells) -> None:
     rows = judged(cells, "modcloth")["modcloth"]
-    signs = {method: rows["gmf", method].sign() for method in report.JUDGED if ("gmf", method) in rows}
+    signs = {method: rows["gmf", method].sign() for method in made_rows.JUDGED if ("gmf", method) in rows}
     assert signs == {"ensemble": "▲", "t-ce": "", "deca-p": "▼"}
     ensemble = rows["gmf", "ensemble"]
     assert ensemble.gain is not None
@@ -128,10 +132,33 @@ def test_gains_have_signs_and_a_share_of_the_way(cells: Cells) -> None:
     assert rows["gmf", "oracle"].share is None
 
 
+def test_marks_tell_what_holds_after_the_correction_and_what_does_not(cells: Cells) -> None:
+    def found(gain: float, half: float) -> Difference:
+        return Difference(gain, gain - half, gain + half, 0.0, "users")
+
+    assert [made_rows.mark(found(0.2, 0.1), p) for p in (0.01, 0.05, 0.2)] == ["▲", "△", "△"]
+    assert [made_rows.mark(found(-0.2, 0.1), p) for p in (0.01, 0.05)] == ["▼", "▽"]
+    assert made_rows.mark(found(0.2, 0.3), 0.2) == made_rows.mark(found(-0.2, 0.3), 0.2) == ""
+    before = judged(cells, "modcloth")["modcloth"]["gmf", "ensemble"].p
+    cells.path(row_of("modcloth", "gmf", "oracle", "default", ASKED.seeds)).unlink()
+    assert judged(cells, "modcloth")["modcloth"]["gmf", "ensemble"].p == before  # a family of its own
+
+
 def test_no_share_where_the_oracle_is_not_ahead(cells: Cells) -> None:
     put(cells, "modcloth", "gmf", "oracle", "default", 0.2, noise=0.01)
     rows = judged(cells, "modcloth")["modcloth"]
     assert all(row.share is None for row in rows.values())
+    put(cells, "modcloth", "gmf", "oracle", "default", 0.3, noise=0.01)
+    rows = judged(cells, "modcloth")["modcloth"]
+    assert rows["gmf", "ensemble"].share is not None
+    assert rows["gmf", "t-ce"].share is None  # its gain is chance
+    put(cells, "modcloth", "gmf", "oracle", "default", 0.22, noise=0.01)
+    rows = judged(cells, "modcloth")["modcloth"]
+    page = "\n".join(report.set_page("modcloth", rows))
+    assert page.count("past it") == 1
+    assert page.count("away from it") == 1
+    put(cells, "modcloth", "gmf", "oracle", "default", 0.2, noise=0.01)
+    rows = judged(cells, "modcloth")["modcloth"]
     assert "%" not in "\n".join(report.set_page("modcloth", rows))
 
 
@@ -168,12 +195,66 @@ def test_the_student_against_the_best_plain_model_by_noisy_validation(cells: Cel
         put(cells, "modcloth", model, "normal", "default", mean)
     found = judged(cells, "modcloth")
     found["modcloth"]["ease", "normal"].valid = 0.9  # it is best by validation, though not by the test
-    best, lead, p = report.against_plain(found)["modcloth", "gmf"]
-    assert best == "ease"
-    assert lead.difference == pytest.approx(0.12, abs=1e-4)
-    assert p < 0.05
+    for lead in made_rows.against_plain(found):
+        assert lead[:1] + lead[2:3] == ("modcloth", "ease")
+        assert lead[1] in ("council", "gmf council's student")
+        assert lead[3].difference == pytest.approx(0.12, abs=1e-4)
+        assert lead[4] < 0.05
+    assert not made_rows.plain_against_networks(found)  # not before all four networks are there
+    for k, model in enumerate(MODELS[1:]):
+        put(cells, "modcloth", model, "normal", "default", 0.04 + 0.01 * k)
+    found = judged(cells, "modcloth")
+    found["modcloth"]["ease", "normal"].valid = found["modcloth"]["cdae", "normal"].valid = 0.9
+    ((*who, lead, _),) = made_rows.plain_against_networks(found)
+    assert who == ["modcloth", "ease", "cdae normal"]
+    assert lead.difference == pytest.approx(0.05, abs=1e-4)
+
+
+def test_the_page_says_what_was_not_run_and_keeps_what_a_person_wrote(cells: Cells, tmp_path: Path) -> None:
+    cells.write("epinions 1 council", Cell({"students": {}}, {METRIC: np.full((1, 4), 0.5, np.float32)}))
     report.write_report(cells, ASKED, tmp_path / "page")
-    page = (tmp_path / "page" / "README.md").read_text()
+    path = tmp_path / "page" / "README.md"
+    page = path.read_text()
+    assert "**Default settings only: none of the 5 rows was tuned" in page
+    assert "| modcloth | 40 | 5 of 20 | not run | not run |" in page
+    assert "| epinions |  | not run | not run | 1 of 3 seeds |" in page
+    assert "| epinions | council | 1 | .5000 |  |" in page
+    assert "| kuairand |  | not run | not run | not run |" in page
+    path.write_text("# What was found\n\nMuch.\n\n" + page[page.index(report.MADE) :].replace("modcloth", "old"))
+    report.write_report(cells, ASKED, tmp_path / "page")
+    assert path.read_text() == "# What was found\n\nMuch.\n\n" + page[page.index(report.MADE) :]
     assert "| modcloth | gmf | .1999 |" in page
-    assert "## modcloth" in page
+    assert "### modcloth" in page
     assert not any(f"| {model} |" in page for model in MODELS if model != "gmf")
+
+
+# -- the pages of the docs --------------------------------------------------------------------------------
+
+
+def test_the_page_of_the_study_is_made_from_its_cells(tmp_path: Path) -> None:
+    """And a study starts again from the one file beside it."""
+    cells = Cells(tmp_path)
+    assert cells.unpack(RESULTS / "click-sets" / "cells.zip") == len(cells.names()) > 100
+    (tmp_path / "page").mkdir()
+    page = (RESULTS / "click-sets" / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "page" / "README.md").write_text(page, encoding="utf-8")
+    report.write_report(cells, Asked(Path()), tmp_path / "page")
+    assert (tmp_path / "page" / "README.md").read_text(encoding="utf-8") == page
+    assert not any(cells.has(job.name) for job in jobs_of(Asked(Path(), stages=("tuned",))))
+
+
+def test_the_page_of_all_sets_is_made_from_stored_results() -> None:
+    page = (RESULTS / all_sets.PAGE).read_text(encoding="utf-8")
+    made = all_sets.page_of(islice(all_sets.sections_of(RESULTS), 3))
+    assert page.startswith(made), "run `python benchmarks/all_sets.py`"
+
+
+def test_ranks_leave_out_what_knows_the_truth() -> None:
+    line = {name: all_sets.Entry(mean) for name, mean in (("normal", 0.2), ("deca-p", 0.3), ("oracle", 0.9))}
+    line["deca-p"].gain = Difference(0.1, 0.05, 0.15, 0.001, "users")
+    section = all_sets.Section("Clicks", "", {("a", "gmf"): line, ("b", "gmf"): {"normal": line["normal"]}})
+    assert section.methods() == ["deca-p", "oracle"]
+    text = "\n".join(all_sets.shown_section(section))
+    assert "| a | gmf | 2. .2000 | 1. +.1000△ [+.0500, +.1500] | .9000 |" in text  # p is not corrected: no ▲
+    assert "| b | gmf | 1. .2000 | not run | not run |" in text
+    assert "| DeCA(p) | 1 | 1 | 1 of 1 | 0 | 0 |  |" in text
