@@ -325,7 +325,8 @@ def not_taken(method: str, model: str, task: str) -> str:
 def check_metric(metric: str) -> None:
     """Refuse what is no metric of a ranking."""
     name, at, k = metric.partition("@")
-    if name not in METRICS or not at or not (k.isascii() and k.isdigit()) or not 1 <= int(k) <= DEEPEST:
+    length = int(k) if k.isascii() and k.isdigit() and len(k) < 5 else 0
+    if name not in METRICS or not at or not 1 <= length <= DEEPEST or k != str(length):
         raise SettingError(
             f"Setting 'metric': choose {', '.join(METRICS[:-1])} or {METRICS[-1]} at a length of 1 to {DEEPEST}, "
             f"such as recall@50 (it was {metric!r})."
