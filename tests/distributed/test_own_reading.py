@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -166,10 +167,11 @@ def test_a_log_whose_times_changed_is_another_one(folder: Path) -> None:
     table = a_log(3, 90, "integers")
     turned = table.set_column(2, "ts", pa.array(99 - np.asarray(table["ts"])))
     rec = Recommender(model="mf", method="normal", split="time", valid_share=0.3)
+    whole = partial(pytest.fail, "it was read whole")
     found: list[str | None] = []
     for one in (table, table, turned):
         log = {"log": str(in_parts(folder / "times", one, [20, 70]))}
-        each = by_ranks(2, lambda ranks, log=log: own_split(rec.renewed(), log, lambda: pytest.fail("whole"), ranks))
+        each = by_ranks(2, lambda ranks, log=log: own_split(rec.renewed(), log, whole, ranks))
         assert each[0].digest == each[1].digest
         found.append(each[0].digest)
     assert found[0] == found[1] != found[2]

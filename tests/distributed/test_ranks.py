@@ -24,7 +24,7 @@ JOBS: list[dict[str, Any]] = [
     {"model": "mf", "method": "t-ce", "ramp_epochs": 1, "drop_rate": 0.2},
     {"model": "mf", "method": "wbpr", "cold_users": "model"},
     {"model": "mf", "method": "t-ce", "negatives": 3, "metric": "recall@5"},
-    {"model": "mf", "method": "normal", "negatives": 3, "loss": "bpr", "metric": "mrr@50", "split": "leave-one-out"},
+    {"model": "mf", "method": "normal", "negatives": 3, "loss": "bpr", "metric": "mrr@9", "split": "leave-one-out"},
     {"model": "mf", "method": "wbpr", "negatives": 2, "loss": "softmax", "split": "global-time"},
     {"model": "gmf", "method": "deca", "stage_one_epochs": 1, "negatives": 2},
     {"model": "ease", "method": "normal"},
