@@ -8,7 +8,8 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from accord.estimators.settings import OF_TASK, annotation_of, fields_of, settings_class
+from accord.estimators.settings import OF_TASK, fields_of, settings_class
+from accord.estimators.signatures import annotation_of
 from accord.methods import METHODS, MethodSettings, methods_of
 from accord.models import MODELS, models_of, settings_of
 from accord.reproduction.overview import write_overview

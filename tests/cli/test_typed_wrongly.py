@@ -82,6 +82,7 @@ def test_options_that_cannot_be_meant(accord, words: list[str], said: str, log: 
         (["fit", "digits", "--user", "u"], "--user cannot be given with labelled data"),
         (["fit", "digits", "--size", "9"], "--size cannot be given with a data set of the catalogue"),
         (["fit", "digits", "--noise-kind", "foo"], "Unknown kind of noise 'foo'"),
+        (["fit", "log.csv", "--noise-kind", "m.csv"], "--noise-kind is for labelled data"),
         (["tune", "digits", "--noise-kind", "foo"], "Unknown kind of noise 'foo'"),
         (
             ["compare", "movielens-100k", "-k", "7", "--truth", "t.csv"],

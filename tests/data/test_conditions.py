@@ -85,6 +85,25 @@ def test_any_words_are_a_condition_or_one_sentence(words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (pa.array([[1], [2]]), "no words"),
+        (pa.array([b"\xff", b"a"]), "no words"),
+        (pa.array([{"a": 1}, None]), "no words"),
+    ],
+)
+def test_values_that_are_no_words_are_one_sentence(values: pa.Array, said: str) -> None:
+    with pytest.raises(DataError, match=f"column 'x' that are {said}"):
+        read_condition("x==long").met(pa.table({"x": values}), "the table")
+
+
+def test_a_column_that_is_there_twice_is_one_sentence() -> None:
+    table = pa.table([[1, 2], [3, 4]], names=["x", "x"])
+    with pytest.raises(DataError, match="names column 'x' twice"):
+        read_condition("x>1").met(table, "the table")
+
+
+@pytest.mark.parametrize(
     ("words", "error", "said"),
     [
         ("ratin>=4", DataError, "did you mean 'rating'"),

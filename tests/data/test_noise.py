@@ -107,6 +107,28 @@ def test_a_file_of_no_noise_matrix_says_why(text: str, words: str, tmp_path: Pat
     assert "m.csv" in str(error.value)
 
 
+def test_a_matrix_that_a_spreadsheet_saved_is_read(tmp_path: Path) -> None:
+    """With a mark of its encoding at the beginning."""
+    (tmp_path / "m.csv").write_text("0.9;0.1\n0.1;0.9\n", encoding="utf-8-sig")
+    assert read_noise_matrix(tmp_path / "m.csv").tolist() == [[0.9, 0.1], [0.1, 0.9]]
+
+
+def test_bytes_that_are_no_matrix_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_bytes(b"\xff\xfe1,0\n0,1\n")
+    with pytest.raises(DataError, match=r"'.*m\.csv' is no text"):
+        read_noise_matrix(tmp_path / "m.csv")
+
+
+def test_a_matrix_that_would_not_fit_is_refused_before_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number of two bytes becomes an object of many."""
+    (tmp_path / "m.csv").write_text("0," * 50_000)
+    monkeypatch.setattr("accord.memory.machine_memory", lambda: 3_000_000)
+    with pytest.raises(DataError, match="give a smaller file"):
+        read_noise_matrix(tmp_path / "m.csv")
+
+
 def test_a_matrix_is_of_as_many_classes() -> None:
     with pytest.raises(SettingError, match="3 rows for 4 classes"):
         add_noise(np.array([0, 1, 2, 3]), 4, 1.0, kind="matrix", matrix=MATRIX)

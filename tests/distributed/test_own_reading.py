@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,33 @@ def test_the_same_clicks_are_held_out_and_come_together_again(by: Any, folder: P
             assert getattr(first.clicks_, name).dtype == getattr(whole.clicks, name).dtype
         assert isinstance(first.clicks_.users, np.memmap) == files
         assert all(one is None for _, one in others)
+
+
+def test_a_log_whose_times_changed_is_another_one(folder: Path) -> None:
+    """Its pairs are the same, and others of them are held out: a checkpoint of the one is not of the other."""
+    table = a_log(3, 90, "integers")
+    turned = table.set_column(2, "ts", pa.array(99 - np.asarray(table["ts"])))
+    rec = Recommender(model="mf", method="normal", split="time", valid_share=0.3)
+    whole = partial(pytest.fail, "it was read whole")
+    found: list[str | None] = []
+    for one in (table, table, turned):
+        log = {"log": str(in_parts(folder / "times", one, [20, 70]))}
+        each = by_ranks(2, lambda ranks, log=log: own_split(rec.renewed(), log, whole, ranks))
+        assert each[0].digest == each[1].digest
+        found.append(each[0].digest)
+    assert found[0] == found[1] != found[2]
+
+
+def test_ranks_that_treat_gaps_differently_are_refused(folder: Path) -> None:
+    log = str(in_parts(folder / "gaps", a_log(3, 90, "integers"), [20, 70]))
+    rec = Recommender(model="mf", method="normal")
+
+    def work(ranks: Ranks) -> Any:
+        on_missing = ("drop", "refuse")[ranks.rank]
+        return own_split(rec.renewed(), {"log": log, "on_missing": on_missing}, lambda: pytest.fail("whole"), ranks)
+
+    with pytest.raises(DataError, match="give all the same file and the same command"):
+        by_ranks(2, work)
 
 
 def test_a_log_that_is_read_whole_is_shared_out_alike(folder: Path) -> None:

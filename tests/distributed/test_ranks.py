@@ -23,6 +23,10 @@ JOBS: list[dict[str, Any]] = [
     {"model": "neumf", "method": "r-ce", "item_bias": True},
     {"model": "mf", "method": "t-ce", "ramp_epochs": 1, "drop_rate": 0.2},
     {"model": "mf", "method": "wbpr", "cold_users": "model"},
+    {"model": "mf", "method": "t-ce", "negatives": 3, "metric": "recall@5"},
+    {"model": "mf", "method": "normal", "negatives": 3, "loss": "bpr", "metric": "mrr@9", "split": "leave-one-out"},
+    {"model": "mf", "method": "wbpr", "negatives": 2, "loss": "softmax", "split": "global-time"},
+    {"model": "gmf", "method": "deca", "stage_one_epochs": 1, "negatives": 2},
     {"model": "ease", "method": "normal"},
     {"model": "ials", "method": "normal", "dims": 8, "epochs": 3},
 ]

@@ -84,6 +84,17 @@ def test_what_was_trained_on_is_never_held_out(made: Simulation) -> None:
     assert 0 < len(pairs(again, 1)) - len(pairs(before, 1)) <= 0.2 * new
 
 
+def test_new_clicks_of_one_day_join_a_split_by_the_time_of_all(made: Simulation) -> None:
+    """None of them is the latest, so that a share of them is drawn; older clicks are left before them."""
+    log = made.log()
+    before = Recommender(split="global-time", **FAST).fit(log)
+    new: dict[str, Any] = {"user": ["u0", "u1", "u2"] * 10, "item": [f"new{k // 3}" for k in range(30)]}
+    new |= {"ts": [max(log["ts"].to_pylist()) + 1] * 30}
+    both = pa.concat_tables([log, pa.table(new).cast(log.schema)])
+    again = Recommender(split="global-time", **FAST).fit(both, warm_start=before)
+    assert again.notes_["valid"] == before.notes_["valid"] + 3
+
+
 @pytest.mark.parametrize("model", ["ease", "itemknn"])
 def test_closed_forms_are_solved_anew_and_say_so(made: Simulation, model: str) -> None:
     before = Recommender(model=model).fit(made.log().slice(0, 4000))

@@ -122,7 +122,8 @@ class GivenClicks(Given):
     usual_model = "gmf"
 
     def refuse_other_task(self, *, clean: Path | None = None, **of_clicks: object) -> None:
-        refuse_given(FOR_LABELS, noise=self.noise, clean=clean)
+        kind = "" if self.noise_kind == "uniform" else self.noise_kind
+        refuse_given(FOR_LABELS, noise=self.noise, noise_kind=kind, clean=clean)
 
     def check(self, values: dict[str, Any]) -> type[Estimator]:
         from accord.estimators import Recommender

@@ -65,6 +65,8 @@ class Condition:
         for name in self.columns:
             if name not in table.column_names:
                 raise DataError(f"No column '{name}' in {where} for '{self.words}': {_nearest(name, table)}")
+            if table.column_names.count(name) > 1:
+                raise DataError(f"{begun(where)} names column '{name}' twice; give each column its own name.")
         found = np.zeros(table.num_rows, bool)
         for group in self.groups:
             own = np.ones(table.num_rows, bool)
@@ -129,7 +131,13 @@ def _met(one: Comparison, column: pa.ChunkedArray, where: str) -> np.ndarray:
             f"'{one.column}{one.operator}{one.value}' compares with words, which have no order here; give a "
             "number, or use == or !=."
         )
-    text = pc.cast(column, pa.large_string())
+    try:
+        text = pc.cast(column, pa.large_string())
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{begun(where)} has values in column '{one.column}' that are no words, so "
+            f"'{one.column}{one.operator}{one.value}' cannot be asked; ask for another column."
+        ) from error
     same = pc.equal(text, one.value) if one.operator != "!=" else pc.not_equal(text, one.value)
     return np.asarray(pc.fill_null(same, False))
 

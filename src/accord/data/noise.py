@@ -91,8 +91,8 @@ def _inputs_of(labels: np.ndarray, inputs: Any, kind: str) -> np.ndarray:
 def check_kind(kind: str) -> None:
     """Refuse a kind of noise that is not known, with the nearest that is."""
     if kind not in KINDS and kind not in KINDS_BY_INPUTS and kind != MATRIX:
-        words = nearest(kind, [*KINDS, *KINDS_BY_INPUTS])
-        raise SettingError(f"Unknown kind of noise '{kind}': {words} A file of a noise matrix is one too.")
+        words = nearest(kind, [*KINDS, *KINDS_BY_INPUTS, "the file of a noise matrix"])
+        raise SettingError(f"Unknown kind of noise '{kind}': {words}")
 
 
 def read_noise_matrix(path: Path) -> np.ndarray:
@@ -102,7 +102,10 @@ def read_noise_matrix(path: Path) -> np.ndarray:
 
     if path.suffix.lower() == ".npy":
         return _checked_matrix(read_array(path), f"'{path}'")
-    lines = [line for line in read_plain(path).splitlines() if line.strip()]
+    try:
+        lines = [line for line in read_plain(path, kind="lines").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise DataError(f"'{path}' is no text; save the noise matrix as .csv in UTF-8, or as .npy.") from error
     rows = []
     for number, line in enumerate(lines, 1):
         try:

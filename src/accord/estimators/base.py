@@ -17,7 +17,8 @@ from accord.data.tables_out import TableKind, as_kind, check_table_kind
 from accord.decisions.journal import Decision
 from accord.decisions.tables import Subject
 from accord.errors import AccordError, SettingError
-from accord.estimators.settings import SETTINGS_TITLE, make_settings, own_settings, parameters_of, signature_of
+from accord.estimators.settings import make_settings, own_settings
+from accord.estimators.signatures import SETTINGS_TITLE, parameters_of, signature_of
 from accord.estimators.trust import bars_of, doubt
 from accord.methods import METHODS, Method, Setup, chosen_method
 from accord.models import MODELS, model_of

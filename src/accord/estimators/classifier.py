@@ -38,7 +38,8 @@ from accord.estimators.keywords import ClassifierKeywords
 from accord.estimators.measuring import as_bool
 from accord.estimators.naming import OWN, is_estimator, named_objects
 from accord.estimators.scikit_models import SCIKIT, Lessons, ScikitModel, refuse_other
-from accord.estimators.settings import check_prior, refuse_unknown, settings_class, usual_method
+from accord.estimators.setting_rules import check_prior, usual_method
+from accord.estimators.settings import refuse_unknown, settings_class
 from accord.estimators.tables_back import TablesBack
 from accord.evaluation.detection import detection_metrics, flag_metrics
 from accord.methods import METHODS, Method, chosen_method, is_method

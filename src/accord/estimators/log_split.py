@@ -117,6 +117,8 @@ def _held_out(clicks: Clicks, settings: Any, way: Way, before: np.ndarray | None
     held = (before == VALID) | (before == VALID_FILE)
     if new.any():
         own = clicks.subset(new)
+        if way == "global-time" and own.times is not None and own.times.min() == own.times.max():
+            way = "random"  # none of them is the latest, and older clicks are left before them
         held[new] = holdout_mask(own, settings.valid_share, seed=settings.seed, by=way)
     return held
 

@@ -41,17 +41,17 @@ def own_split(rec: Recommender, source: Mapping[str, Any], whole: Callable[[], S
     data, is read by every rank.
     """
     log = ranks.agreed(lambda: _opened(rec, source))
-    ranks.refuse_unlike("" if log is None else description(log))
-    clicks = None
-    if log is not None:
-        clicks = read_own_clicks(log, (source.get("on_missing") or "drop") == "drop", ranks)
+    on_missing = source.get("on_missing") or "drop"  # which decides what ranks say to each other
+    ranks.refuse_unlike("" if log is None else f"{on_missing} {description(log)}")
+    clicks = None if log is None else read_own_clicks(log, on_missing == "drop", ranks)
     if clicks is None:
         return _own_part(ranks.agreed(whole), ranks)
     assert clicks.origin is not None
     places = places_of(clicks.users, len(clicks.user_ids), ranks)
     split = ranks.agreed(lambda: split_log(clicks, None, None, rec.settings, places=places))
     own = {name: sum(ranks.numbers(split.notes[name])) for name in COUNTED}
-    return replace(split, notes=split.notes | own, ranks=ranks, digest=clicks.origin.fingerprint)
+    digest = digest_of(clicks.origin.fingerprint, *ranks.texts(digest_of(split.part)))  # times decide over the use
+    return replace(split, notes=split.notes | own, ranks=ranks, digest=digest)
 
 
 def _opened(rec: Recommender, source: Mapping[str, Any]) -> OpenLog | None:

@@ -22,7 +22,8 @@ from accord.estimators.council.members import Asked, Member, refuse_lost, told_o
 from accord.estimators.naming import is_scorer, object_of
 from accord.estimators.networks import logits_twice
 from accord.estimators.run_folder import seconds_of_members
-from accord.estimators.settings import COUNCIL, takes_item_bias
+from accord.estimators.setting_rules import takes_item_bias
+from accord.estimators.settings import COUNCIL
 from accord.methods.assembly import Taught
 from accord.models.stack import stack_kind
 from accord.training import Callback

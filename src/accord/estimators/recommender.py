@@ -40,7 +40,7 @@ from accord.estimators.originals import JudgedLog, Source, original
 from accord.estimators.recommender_data import interactions_of, split_of
 from accord.estimators.scorers import WANTED, is_function
 from accord.estimators.serving.served import Served
-from accord.estimators.settings import (
+from accord.estimators.setting_rules import (
     check_metric,
     check_prior,
     refuse_item_bias,

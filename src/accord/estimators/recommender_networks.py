@@ -13,7 +13,7 @@ from accord.estimators.handed import ByIds, copied
 from accord.estimators.log_split import refuse_other_ids
 from accord.estimators.naming import is_scorer, object_of, unspelled
 from accord.estimators.scorers import ScoredPairs, gives_scores, is_function
-from accord.estimators.settings import not_taken, refuse_negatives_of
+from accord.estimators.setting_rules import not_taken, refuse_negatives_of
 from accord.methods.assembly import HEAD, CouncilHead
 from accord.models import is_solved, recommender_factory
 from accord.models.recommenders import PairModel

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-import json
-import textwrap
 from collections.abc import Iterable
 from functools import cache
-from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
-from torch import nn
 
 from accord.data.log_rows import PER_ROW
 from accord.errors import SettingError, nearest
-from accord.estimators.handed import Pretrained, is_frozen
-from accord.estimators.naming import OWN, is_estimator, is_scorer
-from accord.evaluation.ranking import METRICS
+from accord.estimators.handed import Pretrained
 from accord.methods import METHODS, Method, MethodSettings, Space, method_of, methods_of
-from accord.models import MODELS, check_model, is_solved, models_of, settings_of, space_of, trait
+from accord.models import MODELS, is_solved, models_of, settings_of, space_of, trait
 from accord.optim import Updates
 from accord.registry import OwnSettings
 from accord.training import TrainingOptions
@@ -71,8 +64,6 @@ RATE, L2, DIMS = 3e-3, 0.06, 32
 PATIENCE, PATIENT_STEPS = 10, 300
 """Epochs, and steps, without a better one before a recommender stops, if the user gives no patience."""
 GIGABYTE = 1e9
-DEEPEST = 1000
-"""The longest list by which an epoch is chosen."""
 SGD_RATE, ADAM_RATE = 0.1, 1e-3
 """The same rates for classifiers."""
 FINE_TUNING = 0.1
@@ -294,99 +285,6 @@ def searched_space(task: str, method: str, model: str) -> Space:
     return dict(common) | found.space_of(task) | space_of(model)
 
 
-def refuse_solved(settings: Any, task: str) -> None:
-    """Refuse a model without gradients for a method that needs them."""
-    if not is_solved(settings.model):
-        return
-    if not settings.method_class.takes_solved:
-        raise SettingError(not_taken(settings.method, settings.model, task))
-    if settings.loss != "bce":
-        raise SettingError(
-            f"Setting 'loss' is '{settings.loss}', but model '{settings.model}' is solved without one: leave it "
-            "out, or take a model that learns by gradients, such as gmf."
-        )
-
-
-def takes(method: str, model: str, task: str) -> bool:
-    """Whether a method trains a model of this name."""
-    return method_of(method, task).takes_solved or not is_solved(model)
-
-
-def not_taken(method: str, model: str, task: str) -> str:
-    """Why a method does not train a model, and what to take."""
-    methods = [name for name in methods_of(task) if takes(name, model, task) and METHODS.find(name).needs_model]
-    models = ", ".join(name for name in models_of(task) if not is_solved(name))
-    return (
-        f"Method '{method}' learns by gradients, and model '{model}' is solved without any: take "
-        f"method={' or '.join(repr(name) for name in methods)}, or a model of {models}."
-    )
-
-
-def check_metric(metric: str) -> None:
-    """Refuse what is no metric of a ranking."""
-    name, at, k = metric.partition("@")
-    if name not in METRICS or not at or not (k.isascii() and k.isdigit()) or not 1 <= int(k) <= DEEPEST:
-        raise SettingError(
-            f"Setting 'metric': choose {', '.join(METRICS[:-1])} or {METRICS[-1]} at a length of 1 to {DEEPEST}, "
-            f"such as recall@50 (it was {metric!r})."
-        )
-
-
-def refuse_negatives(settings: Any) -> None:
-    """Refuse several non-clicks for each click where a network of the training cannot learn from them."""
-    if settings.negatives == 1:
-        return
-    own = {"deca": ("model", "noise_model", "auxiliary"), "deca-p": ("model", "noise_model")}
-    for role in own.get(settings.method, ("model",)):
-        name = getattr(settings, role)
-        if name in MODELS:
-            refuse_negatives_of(settings, MODELS.find(name), f"{role} '{name}'")
-
-
-def refuse_negatives_of(settings: Any, model: Any, words: str) -> None:
-    """The same, of one model: its class or a network."""
-    if settings.negatives > 1 and (is_solved(model) or getattr(model, "reads_rows", False)):
-        why = "is solved without them" if is_solved(model) else "learns whole rows of clicks"
-        raise SettingError(
-            f"Setting 'negatives' is {settings.negatives}, but {words} {why}: leave negatives at 1, or take "
-            "another model, such as gmf, neumf or lightgcn."
-        )
-
-
-def refuse_item_bias(settings: Any) -> None:
-    """Refuse an item bias, or to be without one, where a model would ignore it."""
-    if not takes_item_bias(settings.model, settings.item_bias):
-        always = trait(settings.model, "fixed_item_bias", None)
-        raise SettingError(
-            f"Setting 'item_bias' is {settings.item_bias}, but model '{settings.model}' "
-            f"{'always' if always else 'never'} has one: leave it out, or take mf, gmf or neumf."
-        )
-
-
-def takes_item_bias(model: str, wanted: bool | None) -> bool:
-    """Whether a model can be with an item bias, or without one, as wanted."""
-    fixed = False if is_solved(model) else trait(model, "fixed_item_bias", None)
-    return wanted is None or fixed is None or wanted == fixed
-
-
-def check_prior(settings: Any, task: str) -> None:
-    """Refuse a prior that is no model of the task, nor a council or an object that was given."""
-    if settings.prior not in (None, settings.model, OWN["prior"]):
-        check_model(settings.prior, task, COUNCIL, what="prior")
-
-
-def usual_method(model: Any, task: str) -> str:
-    """The method where none is named: that of the settings, or normal for a model that learns without gradients."""
-    return OF_TASK[task].model_fields["method"].default if has_gradients(model) else "normal"
-
-
-def has_gradients(model: Any) -> bool:
-    """Whether a model, by name or as an object, learns by gradients."""
-    if is_estimator(model) or is_scorer(model):
-        return False
-    return not (is_solved(model) or (isinstance(model, nn.Module) and is_frozen(model)))
-
-
 def make_settings(task: str, values: dict[str, Any]) -> Any:
     """Settings from keywords or from words typed on the command line; errors name the nearest match."""
     method = values.get("method")
@@ -446,53 +344,3 @@ def fields_of(task: str) -> dict[str, FieldInfo]:
     """Every setting: those of the task first, then those of methods and models."""
     fields = settings_class(task).model_fields
     return {name: fields[name] for name in dict.fromkeys([*OF_TASK[task].model_fields, *fields])}
-
-
-def signature_of(task: str, own: list[inspect.Parameter]) -> inspect.Signature:
-    """An estimator's signature with every setting, for `help`, editors and scikit-learn."""
-    first = [one for one in own if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    keywords = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=f.annotation)
-        for name, f in fields_of(task).items()
-        if name not in {parameter.name for parameter in first}
-    ]
-    return inspect.Signature([*first, *keywords])
-
-
-SETTINGS_TITLE = "Settings\n--------"
-OBJECTS = ("members", *OWN)
-"""Settings that take objects besides names."""
-
-
-def annotation_of(name: str, field: Any) -> str:
-    """The type of a setting in words, as in source code.
-
-    >>> annotation_of("epochs", settings_class("clicks").model_fields["epochs"])
-    'int'
-    """
-    if name in OBJECTS:
-        return "Sequence[Any] | str | None" if name == "members" else "Any"
-    return _spelled_type(field.annotation)
-
-
-def _spelled_type(kind: Any) -> str:
-    origin, args = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return _spelled_type(args[0])
-    if origin is Literal:
-        return f"Literal[{', '.join(json.dumps(one) for one in args)}]"
-    if origin in (Union, UnionType):
-        return " | ".join(_spelled_type(one) for one in args)
-    if origin is not None:
-        return f"{origin.__name__}[{', '.join('...' if one is ... else _spelled_type(one) for one in args)}]"
-    return "None" if kind is NoneType else kind.__name__
-
-
-def parameters_of(task: str, own: Iterable[str]) -> str:
-    """The settings of a task with their types, defaults and texts, as docstrings list parameters."""
-    lines = [SETTINGS_TITLE]
-    for name, field in fields_of(task).items():
-        if name not in own:
-            lines.append(f"{name} : {annotation_of(name, field)}, default {field.default!r}")
-            lines += textwrap.wrap(field.description or "", 100, initial_indent="    ", subsequent_indent="    ")
-    return "\n".join(lines)

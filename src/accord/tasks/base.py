@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from accord.estimators.base import Estimator
-from accord.estimators.settings import searched_space, takes
+from accord.estimators.setting_rules import takes
+from accord.estimators.settings import searched_space
 from accord.methods import METHODS, Space, method_of
 
 FILE = "file"

@@ -16,7 +16,7 @@ from accord.data.reading import read_table
 from accord.errors import DataError, SettingError
 from accord.estimators.log_split import whole_k
 from accord.estimators.recommender import Recommender
-from accord.estimators.settings import takes_item_bias
+from accord.estimators.setting_rules import takes_item_bias
 from accord.evaluation.ranking import in_words
 from accord.files import whole_file
 from accord.tasks.base import ORACLE, Cell, CellData, Task

@@ -117,7 +117,7 @@ def tune(
 ) -> Answer:
     """Search for settings by noisy validation alone. The same command resumes it."""
     from accord.cli.searching import run_tune
-    from accord.estimators.settings import usual_method
+    from accord.estimators.setting_rules import usual_method
     from accord.experiments.study import Study
 
     values = {"device": device} | ({} if epochs is None else {"epochs": epochs}) | settings_of(settings)
