@@ -21,7 +21,8 @@ OF_THE_ROOT = {
 """Files that belong to the top of the repository, and their pages."""
 COMMANDS = "<!-- every command -->"
 SECTION = re.compile(
-    r'<label class="md-nav__title" for="__nav_([\d_]+)">\s*<span class="md-nav__icon md-icon"></span>([^<]+)</label>'
+    r'<label class="md-nav__title" for="__nav_([\d_]+)">'
+    r'\s*<span class="md-nav__icon md-icon"></span>([^<]+)</label>'
 )
 NAMED = re.compile(r'aria-labelledby="__nav_([\d_]+)_label"')
 CORNER = re.compile(r"<th(\b[^>]*)>\s*</th>")
@@ -59,8 +60,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_post_page(output: str, **_: Any) -> str:
     """Names that screen readers need, and that the theme leaves out.
 
-    Its search is a dialog without a name. The label that names a section's list is empty where the section has a page.
-    The corner of a table is no heading.
+    Its search is a dialog without a name. The label that names a section's list is empty where the section has a
+    page. The corner of a table is no heading.
     """
     dialog = 'data-md-component="search" role="dialog"'
     output = output.replace(dialog, f'{dialog} aria-label="Search"')
