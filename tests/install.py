@@ -4,9 +4,9 @@ It builds the sdist and the wheel. Then, for each Python, it installs the wheel 
 README's quickstarts as they stand before any extra is there, and then, with the extras, the blocks of all pages and
 the tutorials (tests/docs). `--whole` also runs the tutorials at their full size.
 
-Where pip would bring PyTorch with CUDA, several gigabytes, only what needs no PyTorch is tried with that Python: pip
-finds the wheel's dependencies, and its files compile. `--cuda` installs it all the same. `--without-docs` ends after
-the quickstarts.
+Where pip would bring PyTorch with CUDA, several gigabytes, only what needs no PyTorch is tried with that Python:
+pip finds the wheel's dependencies, and its files compile. `--cuda` installs it all the same. `--without-docs` ends
+after the quickstarts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The built site in a real browser: axe's rules, Lighthouse's score, no other host, no overflow, paper, the search."""
+"""The built site in a real browser: axe's rules, Lighthouse's score, no other host, no overflow, the search."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ def score(found: dict[str, Any], impacts: list[list[str]]) -> float:
 
     Every rule of axe that applies to the page is passed or failed as a whole, however many elements break it. The
     score is the share of what is passed, each rule weighed by its impact. Rules that do not apply, and those that
-    only a person can decide, do not count. Lighthouse leaves some rules out; here all that axe runs by default count.
+    only a person can decide, do not count. Lighthouse leaves some rules out; here all that axe runs by default
+    count.
     """
     weight = {rule: WEIGHTS[impact] for rule, impact in impacts}
     passed, failed = (sum(weight[one["id"]] for one in found[kind]) for kind in ("passes", "violations"))
