@@ -3,12 +3,17 @@
 It builds the sdist and the wheel. Then, for each Python, it installs the wheel into a fresh environment, runs the
 README's quickstarts as they stand before any extra is there, and then, with the extras, the blocks of all pages and
 the tutorials (tests/docs). `--whole` also runs the tutorials at their full size.
+
+Where pip would bring PyTorch with CUDA, several gigabytes, only what needs no PyTorch is tried with that Python:
+pip finds the wheel's dependencies, and its files compile. `--cuda` installs it all the same. `--without-docs` ends
+after the quickstarts.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -30,6 +35,8 @@ NEEDED = ("pytest", "hypothesis")
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 TAIL = 3000
 """Characters of what a failed step said that are shown."""
+LIMIT = 1800
+"""Seconds after which a step has failed."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +80,20 @@ class Trial:
         """A command in the environment, which sees nothing of the sources."""
         there = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         there |= {"PATH": f"{self.bin}{os.pathsep}{os.environ['PATH']}", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-        return subprocess.run(
-            list(map(str, words)), cwd=cwd, env=there, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        call = list(map(str, words))
+        asked = {"cwd": cwd, "env": there, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        try:
+            return subprocess.run(call, timeout=LIMIT, **asked)
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(call, 1, f"It was not done after {LIMIT} seconds.")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", action="append", help="only this one, such as 3.11; may be given many times")
     parser.add_argument("--whole", action="store_true", help="run the tutorials at their full size too")
+    parser.add_argument("--without-docs", action="store_true", help="end after the README's quickstarts")
+    parser.add_argument("--cuda", action="store_true", help="install PyTorch with CUDA where pip has no other")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "install", help="where the environments go")
     parser.add_argument("--keep", action="store_true", help="leave the environments there")
     asked = parser.parse_args()
@@ -99,7 +111,7 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         try:
-            tried(Trial(version, folder, rows), found, wheel, asked.whole)
+            tried(Trial(version, folder, rows), found, wheel, asked)
         except StepFailedError:
             print(f"{version}: the rest needs what has failed.", flush=True)
         finally:
@@ -145,18 +157,48 @@ def interpreter(version: str) -> str | None:
     return None
 
 
-def tried(trial: Trial, python: str, wheel: Path, whole: bool) -> None:
+def tried(trial: Trial, python: str, wheel: Path, asked: argparse.Namespace) -> None:
     """Everything with one Python."""
     env, version = trial.folder / "env", trial.version
     install = [trial.bin / "python", "-m", "pip", "install", "--quiet"]
     trial.run("a fresh environment", [python, "-m", "venv", env], needed=True)
     locked = LOCKED.search((ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    trial.run("pip install torch", [*install, locked[0] if locked else "torch"], needed=True)
+    torch = locked[0] if locked else "torch"
+    if not asked.cuda and (large := of_cuda(trial, [*install, torch])):
+        without_torch(trial, install, wheel)
+        reason = f"pip brings {torch} with {len(large)} packages of CUDA, several gigabytes; --cuda installs them"
+        trial.add("everything that needs PyTorch", "skipped", 0.0, reason)
+        return
+    trial.run("pip install torch", [*install, torch], needed=True)
     trial.run("pip install the wheel", [*install, wheel], needed=True)
     where = trial.call([trial.bin / "python", "-c", "import accord; print(accord.__file__)"], trial.folder)
     inside = Path(where.stdout.strip()).is_relative_to(env)
     trial.add("accord is the installed one", "passed" if inside else "failed", 0.0, where.stdout)
     quickstarts(trial)
+    if not asked.without_docs:
+        docs(trial, install, wheel, asked.whole)
+    print(f"{version}: done", flush=True)
+
+
+def of_cuda(trial: Trial, install: list[str | Path]) -> list[str]:
+    """The packages of CUDA that this installation would bring; nothing is installed."""
+    report = trial.folder / "found.json"
+    if trial.call([*install, "--dry-run", "--report", report], ROOT).returncode:
+        return []
+    found = json.loads(report.read_text(encoding="utf-8"))["install"]
+    return [one["metadata"]["name"] for one in found if one["metadata"]["name"].startswith("nvidia-")]
+
+
+def without_torch(trial: Trial, install: list[str | Path], wheel: Path) -> None:
+    """What can be tried of the wheel where PyTorch is not."""
+    trial.run("pip finds all that the wheel needs", [*install, "--dry-run", wheel])
+    trial.run("pip install the wheel, nothing else", [*install, "--no-deps", wheel], needed=True)
+    (package,) = (trial.folder / "env" / "lib").glob("python*/site-packages/accord")
+    trial.run("its files compile", [trial.bin / "python", "-W", "error", "-m", "compileall", "-q", "-f", package])
+
+
+def docs(trial: Trial, install: list[str | Path], wheel: Path, whole: bool) -> None:
+    """The pages and the tutorials, with the extras."""
     trial.run("pip install the wheel with its extras", [*install, f"{wheel}[all]", *NEEDED], needed=True)
     report = trial.folder / "docs.xml"
     words = ["-m", "pytest", "tests/docs", "-p", "no:cacheprovider", f"--junitxml={report}"]
@@ -167,7 +209,6 @@ def tried(trial: Trial, python: str, wheel: Path, whole: bool) -> None:
         for path in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
             words = [trial.bin / "python", "tests/docs/notebooks.py", "check", path.stem]
             trial.run(f"tutorial {path.stem}, whole", words)
-    print(f"{version}: done", flush=True)
 
 
 def quickstarts(trial: Trial) -> None:

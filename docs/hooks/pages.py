@@ -20,6 +20,12 @@ OF_THE_ROOT = {
 }
 """Files that belong to the top of the repository, and their pages."""
 COMMANDS = "<!-- every command -->"
+SECTION = re.compile(
+    r'<label class="md-nav__title" for="__nav_([\d_]+)">'
+    r'\s*<span class="md-nav__icon md-icon"></span>([^<]+)</label>'
+)
+NAMED = re.compile(r'aria-labelledby="__nav_([\d_]+)_label"')
+CORNER = re.compile(r"<th(\b[^>]*)>\s*</th>")
 NOTEBOOK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)*(?:tutorials/)?[\w-]+)\.ipynb\)")
 
 
@@ -52,9 +58,16 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """The theme's search is a dialog without a name, which screen readers need."""
+    """Names that screen readers need, and that the theme leaves out.
+
+    Its search is a dialog without a name. The label that names a section's list is empty where the section has a
+    page. The corner of a table is no heading.
+    """
     dialog = 'data-md-component="search" role="dialog"'
-    return output.replace(dialog, f'{dialog} aria-label="Search"')
+    output = output.replace(dialog, f'{dialog} aria-label="Search"')
+    titles = {number: title.strip() for number, title in SECTION.findall(output)}
+    output = NAMED.sub(lambda nav: f'aria-label="{titles[nav[1]]}"' if nav[1] in titles else nav[0], output)
+    return CORNER.sub(r"<td\1></td>", output)
 
 
 def _to_page(found: re.Match[str], source: Path) -> str:

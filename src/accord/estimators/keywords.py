@@ -10,7 +10,7 @@ class RecommenderKeywords(TypedDict, total=False):
     epochs: int
     """The largest number of epochs in a phase."""
     batch_size: int
-    """Clicks in a step; as many non-clicks are drawn, times ``negatives``."""
+    """Clicks in a step. For each click, ``negatives`` non-clicks are drawn."""
     seed: int
     """One number from which every random stream is derived."""
     device: str
@@ -35,7 +35,7 @@ class RecommenderKeywords(TypedDict, total=False):
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
     council's student, which learns what the council says, not the clicks)."""
     negatives: int
-    """Non-clicks that are drawn for each click in every step; those of a click weigh as much as the click. Models
+    """Non-clicks that are drawn for each click in every step; together they weigh as much as the click. Models
     that read whole rows (cdae) and models that are solved take one."""
     learning_rate: float | None
     """Adam's step size; by default 0.003, and 0.01 for lightgcn; three times that for a council's student."""
@@ -70,7 +70,7 @@ class RecommenderKeywords(TypedDict, total=False):
     ials_l2: float
     """iALS: λ, the squared vectors' penalty; each row's is multiplied by its clicks and its weighted non-clicks."""
     ease_l2: float
-    """EASE: λ, the squared weights' penalty; clicks are few and noisy where it should be large."""
+    """EASE: λ, the squared weights' penalty; large values suit logs of few or noisy clicks."""
     members: Sequence[Any] | str | None
     """Council: its kinds of members, by name; in Python also factories, estimators and fitted estimators."""
     member_seeds: int
@@ -83,12 +83,12 @@ class RecommenderKeywords(TypedDict, total=False):
     kappa: float | None
     """Council: the price of disagreement, mean − κ · deviation; by default chosen by noisy validation."""
     caution: float
-    """Council: how much log P(meant) counts in what recommends; 0 ranks by what is likely to be clicked."""
+    """Council: how much log P(meant) counts in the ranking; 0 ranks by what is likely to be clicked."""
     clicked: float
-    """Council: how much the log-odds of a click count beside those of having been meant, in a click's quality. 0
+    """Council: how much the log-odds of a click count in its quality, beside the log-odds that it was meant. 0
     finds clicks that follow the crowd or a push; 4 and more find slips and dislikes better."""
     given: float
-    """Council: share of the clicks as given in what the student learns; the rest is what the council says."""
+    """Council: how much the clicks as given count in what the student learns; the rest is what the council says."""
     c0: float | None
     """How sure a click is a true like (the paper searches 1 to 1000); by default 10 for deca, 1 for deca-p."""
     c1: float | None
@@ -98,10 +98,12 @@ class RecommenderKeywords(TypedDict, total=False):
     sub_tasks: Literal["both", "dp", "dn", "joint"]
     """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
     stage_one_epochs: int | None
-    """T1, the epochs with the constants c0 and c1; afterwards these go, and both noise models explain every
-    example, as with many classes. By default all epochs: the paper's recommenders have no second stage."""
+    """T1, the epochs with the constants c0 and c1; afterwards the constants are dropped, and both noise models
+    explain every example, as with many classes. By default all epochs: the paper's recommenders have no second
+    stage."""
     expectation: Literal["printed", "full"]
-    """The second stage as the paper prints it, without the observed class where it is not the step's, or full."""
+    """The sum of the second stage: printed, as in the paper, leaves out the observed class where it is not the
+    class of the step; full keeps it."""
     noise_model: Any
     """Model of the two noise models h and h′; in Python also any callable (users, items) -> module."""
     prior: Any
@@ -110,10 +112,10 @@ class RecommenderKeywords(TypedDict, total=False):
     auxiliary: Any
     """Model of DeCA's auxiliary g; in Python also any callable (users, items) -> module."""
     beta: float
-    """R-CE: how strongly believed examples count more."""
+    """R-CE: how much more an example counts if the model believes it."""
     drop_rate: float
-    """T-CE: the clicks left out in the end, as a share of all examples of a batch, non-clicks among them: with one
-    non-click for each click, twice that share of the clicks (the paper searches 0.05, 0.1, 0.2)."""
+    """T-CE: how many clicks are left out in the end, as a share of all examples of a batch, clicks and non-clicks.
+    With one non-click for each click, it is twice that share of the clicks (the paper searches 0.05, 0.1, 0.2)."""
     ramp_epochs: int
     """T-CE: epochs until that share is reached."""
     loss: Literal["bce", "bpr", "softmax"]
@@ -143,7 +145,7 @@ class ClassifierKeywords(TypedDict, total=False):
     """SGD with momentum 0.9, or Adam."""
     learning_rate: float | None
     """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam, and a tenth of that for
-    a module whose weights are kept. At 0 nothing learns, and such a module answers as it did."""
+    a module whose weights are kept. At 0 nothing is learned, and such a module predicts as before."""
     schedule: Literal["cosine", "constant"]
     """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
     weight_decay: float
@@ -192,7 +194,8 @@ class ClassifierKeywords(TypedDict, total=False):
     stage_one_epochs: int | None
     """T1, the epochs of the first stage; by default half of all."""
     expectation: Literal["printed", "full"]
-    """The second stage as the paper prints it, without c = ỹ where ỹ is not the step's class, or in full."""
+    """The sum of the second stage: printed, as in the paper, leaves out c = ỹ where ỹ is not the class of the
+    step; full keeps it."""
     detach_features: bool
     """Keep the noise model's gradient from the target."""
     noise_model: Any
@@ -201,8 +204,8 @@ class ClassifierKeywords(TypedDict, total=False):
     noise_width: int | None
     """Width of the hidden layer of hφ, with noise_model auto; by default that of the features."""
     noise_classes: int | None
-    """Classes an example sums over in the second stage: half its likeliest, half in turn; by default all up to 100
-    classes, and 64 beyond."""
+    """Classes that an example sums over in the second stage: half are its likeliest, half are others in turn; by
+    default all, and 64 if there are more than 100 classes."""
     prior: Any
     """Model of DeCA(p)'s prior f′, by name, or council; by default the target's own. In Python also a classifier,
     fitted or not, a council among them, or any torch module or callable (shape, classes) -> module."""

@@ -84,10 +84,10 @@ class ClickSettings(TaskSettings):
 
     model: str = "gmf"
     """The target model: mf, gmf, neumf, cdae, lightgcn, ease, ials, rp3beta or itemknn; in Python also any callable
-    (users, items) -> module, and whatever scores pairs already."""
+    (users, items) -> module, and a model that scores pairs already."""
     method: str = "deca-p"
-    """The training method: normal, wbpr, t-ce, r-ce, ensemble, deca, deca-p or popularity; if none is named, normal
-    for ease, ials, rp3beta and itemknn, and for what comes fitted."""
+    """The training method: normal, wbpr, t-ce, r-ce, ensemble, deca, deca-p or popularity; by default
+    deca-p, but normal for ease, ials, rp3beta and itemknn, and for a model that is fitted already."""
     dims: int | None = Field(default=None, ge=1, le=4096)
     """Length of user and item vectors; by default 32, 64 for lightgcn, and 128 for ials."""
     item_bias: bool | None = None
@@ -107,10 +107,10 @@ class ClickSettings(TaskSettings):
     """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
     council's student, which learns what the council says, not the clicks)."""
     batch_size: int = Field(default=2048, ge=1)
-    """Clicks in a step; as many non-clicks are drawn, times ``negatives``."""
+    """Clicks in a step. For each click, ``negatives`` non-clicks are drawn."""
     negatives: int = Field(default=1, ge=1, le=1000)
-    """Non-clicks that are drawn for each click in every step; those of a click weigh as much as the click. Models
-    that read whole rows (cdae) and models that are solved take one."""
+    """Non-clicks that are drawn for each click in every step; together they weigh as much
+    as the click. Models that read whole rows (cdae) and models that are solved take one."""
     learning_rate: float | None = Field(default=None, gt=0, le=1)
     """Adam's step size; by default 0.003, and 0.01 for lightgcn; three times that for a council's student."""
     l2: float | None = Field(default=None, ge=0)
@@ -191,7 +191,7 @@ class LabelSettings(TaskSettings):
     """SGD with momentum 0.9, or Adam."""
     learning_rate: float | None = Field(default=None, ge=0, le=10)
     """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam, and a tenth of that for
-    a module whose weights are kept. At 0 nothing learns, and such a module answers as it did."""
+    a module whose weights are kept. At 0 nothing is learned, and such a module predicts as before."""
     schedule: Literal["cosine", "constant"] = "cosine"
     """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
     weight_decay: float = Field(default=5e-4, ge=0)

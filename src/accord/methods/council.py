@@ -35,12 +35,12 @@ class CouncilSettings(MethodSettings):
     kappa: float | None = Field(default=None, ge=0, le=10)
     """Council: the price of disagreement, mean − κ · deviation; by default chosen by noisy validation."""
     caution: float = Field(default=4.0, ge=0, le=100)
-    """Council: how much log P(meant) counts in what recommends; 0 ranks by what is likely to be clicked."""
+    """Council: how much log P(meant) counts in the ranking; 0 ranks by what is likely to be clicked."""
     clicked: float = Field(default=0.5, ge=0, le=100)
-    """Council: how much the log-odds of a click count beside those of having been meant, in a click's quality. 0
+    """Council: how much the log-odds of a click count in its quality, beside the log-odds that it was meant. 0
     finds clicks that follow the crowd or a push; 4 and more find slips and dislikes better."""
     given: float = Field(default=0.0, ge=0, le=1)
-    """Council: share of the clicks as given in what the student learns; the rest is what the council says."""
+    """Council: how much the clicks as given count in what the student learns; the rest is what the council says."""
 
 
 class LabelCouncilSettings(MethodSettings):

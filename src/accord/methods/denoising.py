@@ -34,10 +34,12 @@ class DenoisingSettings(MethodSettings):
     sub_tasks: SubTasks = "both"
     """Alternate DP and DN (both), use one alone (dp, dn), or train the noise models together (joint)."""
     stage_one_epochs: int | None = Field(default=None, ge=0)
-    """T1, the epochs with the constants c0 and c1; afterwards these go, and both noise models explain every
-    example, as with many classes. By default all epochs: the paper's recommenders have no second stage."""
+    """T1, the epochs with the constants c0 and c1; afterwards the constants are dropped, and both noise models
+    explain every example, as with many classes. By default all epochs: the paper's recommenders have no second
+    stage."""
     expectation: Literal["printed", "full"] = "printed"
-    """The second stage as the paper prints it, without the observed class where it is not the step's, or full."""
+    """The sum of the second stage: printed, as in the paper, leaves out the observed class where it is not the
+    class of the step; full keeps it."""
     noise_model: str = "mf"
     """Model of the two noise models h and h′; in Python also any callable (users, items) -> module."""
 

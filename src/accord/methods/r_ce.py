@@ -11,7 +11,7 @@ from accord.objectives.binary import reweighted_cross_entropy
 
 class ReweightedSettings(MethodSettings):
     beta: float = Field(default=0.25, ge=0)
-    """R-CE: how strongly believed examples count more."""
+    """R-CE: how much more an example counts if the model believes it."""
 
 
 class ReweightedCE(Method):

@@ -15,8 +15,8 @@ from accord.objectives.binary import cross_entropy, kept_positives, truncated_cr
 
 class TruncatedSettings(MethodSettings):
     drop_rate: float = Field(default=0.1, ge=0, lt=1)
-    """T-CE: the clicks left out in the end, as a share of all examples of a batch, non-clicks among them: with one
-    non-click for each click, twice that share of the clicks (the paper searches 0.05, 0.1, 0.2)."""
+    """T-CE: how many clicks are left out in the end, as a share of all examples of a batch, clicks and non-clicks.
+    With one non-click for each click, it is twice that share of the clicks (the paper searches 0.05, 0.1, 0.2)."""
     ramp_epochs: int = Field(default=10, ge=1)
     """T-CE: epochs until that share is reached."""
 

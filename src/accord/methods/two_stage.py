@@ -37,7 +37,8 @@ class TwoStageSettings(MethodSettings):
     stage_one_epochs: int | None = Field(default=None, ge=0)
     """T1, the epochs of the first stage; by default half of all."""
     expectation: Expectation = "printed"
-    """The second stage as the paper prints it, without c = ỹ where ỹ is not the step's class, or in full."""
+    """The sum of the second stage: printed, as in the paper, leaves out c = ỹ where ỹ is not the class of the step;
+    full keeps it."""
     detach_features: bool = False
     """Keep the noise model's gradient from the target."""
     noise_model: str = "auto"
@@ -46,8 +47,8 @@ class TwoStageSettings(MethodSettings):
     noise_width: int | None = Field(default=None, ge=1, le=WIDEST_NOISE)
     """Width of the hidden layer of hφ, with noise_model auto; by default that of the features."""
     noise_classes: int | None = Field(default=None, ge=2)
-    """Classes an example sums over in the second stage: half its likeliest, half in turn; by default all up to 100
-    classes, and 64 beyond."""
+    """Classes that an example sums over in the second stage: half are its likeliest, half are others in turn; by
+    default all, and 64 if there are more than 100 classes."""
 
 
 @cache

@@ -20,7 +20,7 @@ from accord.registry import OwnSettings
 
 class EASESettings(OwnSettings):
     ease_l2: float = Field(default=300.0, gt=0, le=1e9)
-    """EASE: λ, the squared weights' penalty; clicks are few and noisy where it should be large."""
+    """EASE: λ, the squared weights' penalty; large values suit logs of few or noisy clicks."""
 
 
 class EASE(SolvedModel):
