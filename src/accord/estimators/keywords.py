@@ -86,7 +86,7 @@ class RecommenderKeywords(TypedDict, total=False):
     """Council: how much log P(meant) counts in the ranking; 0 ranks by what is likely to be clicked."""
     clicked: float
     """Council: how much the log-odds of a click count in its quality, beside the log-odds that it was meant. 0
-    finds clicks that follow the crowd or a push; 4 and more find slips and dislikes better."""
+    finds clicks that follow the crowd; 4 and more find slips and dislikes better."""
     given: float
     """Council: how much the clicks as given count in what the student learns; the rest is what the council says."""
     c0: float | None
