@@ -90,7 +90,7 @@ def _liked(root: Path, tiny: bool) -> Log:
     if tiny:
         table = table.filter(pc.is_in(table["user_id"], pc.unique(table["user_id"])[:TINY_USERS]))
     clicks = load_clicks(table)
-    train, valid, test = (one.to_table() for one in three_way(clicks, (0.1, 0.1), seed=0, by_time=True))
+    train, valid, test = (one.to_table() for one in three_way(clicks, (0.1, 0.1), seed=0, by="time"))
     fixed = {"updates": "dense"}
     return Log({"log": train, "valid": valid, "known": clicks.to_table()}, test, {}, fixed)
 
