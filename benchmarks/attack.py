@@ -305,8 +305,8 @@ def main() -> None:
     kinds = args.only.split(",")
     print(f"seed {args.seed}, {args.minutes:g} minutes, {', '.join(kinds)}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="accord-attack-"))
+    attack = Attack(folder, args.seed)
     try:
-        attack = Attack(folder, args.seed)
         until, spent = time.monotonic() + 60 * args.minutes, dict.fromkeys(kinds, 0.0)
         while time.monotonic() < until:
             kind = min(kinds, key=lambda one: spent[one] / SHARES[one])
@@ -315,8 +315,8 @@ def main() -> None:
             spent[kind] += time.monotonic() - began
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    for kind in kinds:
-        print(f"{kind}: {attack.tried[kind]} cases, {attack.failures.count(kind)} failures")
+        for kind in kinds:
+            print(f"{kind}: {attack.tried[kind]} cases, {attack.failures.count(kind)} failures", flush=True)
     sys.exit(1 if attack.failures else 0)
 
 

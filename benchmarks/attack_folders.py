@@ -79,9 +79,12 @@ def _folder(path: Path, rng: random.Random, outside: Path, files: list[Path]) ->
 
 def _swap(path: Path, rng: random.Random, outside: Path, files: list[Path]) -> None:
     other = rng.choice(files)
-    one, two = path.read_bytes(), other.read_bytes()
-    path.write_bytes(two)
-    other.write_bytes(one)
+    if other == path or not other.is_file() or other.is_symlink():
+        return
+    aside = path.with_name(f"{path.name}.swapped")  # not by their bytes: one may have been made huge before
+    path.rename(aside)
+    other.rename(path)
+    aside.rename(other)
 
 
 def _remove(path: Path, rng: random.Random, outside: Path, files: list[Path]) -> None:
