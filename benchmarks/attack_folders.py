@@ -27,11 +27,16 @@ def tree(folder: Path) -> str:
     return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
+MOST = 1 << 26
+"""Bytes of a file that is spoiled: one that was made huge already stays as it is."""
+
+
 def mutate(folder: Path, rng: random.Random, outside: Path) -> str:
     """Spoil one to three things in a folder; says how."""
     said = []
     for _ in range(rng.choice([1, 1, 2, 3])):
         files = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+        files = [path for path in files if path.stat().st_size < MOST]
         if not files:
             break
         path = rng.choice(files)
