@@ -177,8 +177,12 @@ def main() -> None:
 def run(*, last: bool = False) -> None:
     """The command in `sys.argv`: bad input is one sentence and exit code 2; SIGTERM acts as Ctrl-C."""
     together(False)
-    with as_a_command(_stop, last=last):
-        _run()
+    try:
+        with as_a_command(_stop, last=last):
+            _run()
+    except Stopped as stopped:  # before the command began, or when it had ended: then its own exit code counts
+        ended = stopped.__context__
+        raise (ended if isinstance(ended, SystemExit) else SystemExit(STOPPED)) from None
 
 
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
