@@ -28,7 +28,7 @@ from accord.estimators.settings import settings_class
 from accord.methods import METHODS, Batch, Build, Method, MethodSettings, Phase, StepInfo, register_method
 from accord.models import MODELS, register_model
 from accord.models.classifiers import Backbone
-from accord.training import Checkpoint
+from stopping import StopsAfter
 
 TASKS = ("clicks", "labels")
 QUICK: dict[str, dict[str, Any]] = {
@@ -165,19 +165,6 @@ def weights(fitted: Any) -> torch.Tensor:
 def assert_same(one: Any, other: Any) -> None:
     assert torch.equal(weights(one), weights(other))
     assert np.array_equal(quality(one), quality(other))
-
-
-class StopsAfter(Checkpoint):
-    """As if the person had pressed Ctrl-C after so many steps."""
-
-    def __init__(self, path: Path, steps: int) -> None:
-        super().__init__(path, seconds=1e9)
-        self.steps = steps
-
-    def due(self) -> bool:
-        self.steps -= 1
-        self.stop = self.steps <= 0
-        return self.stop
 
 
 # -- choosing it -----------------------------------------------------------------------------------------
