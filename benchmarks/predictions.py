@@ -4,10 +4,10 @@
     python benchmarks/predictions.py cost
 
 `found` reads .npz files with `given` and `true` labels and out-of-sample probabilities `pred_probs_NAME` of several
-nets. True labels are used to measure only. Each net alone is judged by cleanlab's scores and by accord; all
-together by cleanlab's scores of the mean, by its ensemble scores with every weighting that it has, and by accord's
-council. Flags are shown where there is a rule. `cost` judges made labels at 1,000,000 × 10 and 50,000 × 1,000, each
-in a process of its own: the seconds of the call alone, and the peak of memory above the input's. cleanlab's
+nets. True labels are used to measure only. Each net alone, and the mean of all, is judged by cleanlab's scores and
+by accord; all together by cleanlab's ensemble scores with every weighting that it has, and by accord's council.
+Flags are shown where there is a rule. `cost` judges made labels at 1,000,000 × 10 and 50,000 × 1,000, each in a
+process of its own: the seconds of the call alone, and the peak of memory above the input's. cleanlab's
 `find_label_issues` gives flags and a ranking, as accord does; its scores alone are cheaper and are shown too.
 """
 
@@ -61,13 +61,14 @@ def rows_of(given: np.ndarray, nets: dict[str, np.ndarray]) -> Iterator[tuple[st
     flags = their_issues(given, mean, n_jobs=1)
     for score in SCORES:
         yield f"mean: {score}", get_label_quality_scores(given, mean, method=score), flags
+    yield "mean: accord", *ours(mean)
     for weights in WEIGHTS:
         for score in SCORES:
             quality = get_label_quality_ensemble_scores(
                 given, together, method=score, weight_ensemble_members_by=weights, verbose=False
             )
             yield f"ensemble by {weights}: {score}", np.asarray(quality), None
-    yield "council: accord", *ours(nets)
+    yield "council: accord", *ours(exact)
 
 
 def found(folder: Path) -> None:
