@@ -9,7 +9,10 @@ the classes that it gives the test images, and OUT/….json with its figures; a 
 All 50,000 images are trained on with their noisy labels, the last epoch is taken, and nothing is held out: the
 clean test decides nothing. `council-served` is the answer of all members of the last round, those of `council`.
 `--member` gives settings of the council's members alone; `--member model=resnet9` makes them ResNet-9, whatever
-the student is. Students of several models learn from the same members.
+the student is. Students of several models learn from the same members. `baselines` are normal training, the
+ensemble and DeCA(p), of two normal runs a seed: one is `normal`, both are the ensemble (the mean of their
+probabilities), and the other one is DeCA(p)'s prior, so that nothing is trained twice. OUT/detect holds what the
+members of the first round say of labels that they did not see, for `benchmarks/detection.py`.
 
     python benchmarks/council_images.py OUT --report
 
@@ -21,6 +24,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -31,11 +36,15 @@ import numpy as np
 from accord.data.datasets.image_sets import IMAGE_SETS
 from accord.data.noise import add_noise
 from accord.estimators import Classifier, fit_together
+from accord.estimators.council import labels as rounds
 from accord.evaluation.detection import detection_metrics
 from accord.files import write_whole
 from accord.training import Checkpoints
 
 EPOCHS = 60
+BASELINES = ("normal", "ensemble", "deca-p")
+SECOND = 1000
+"""Added to a seed: that of the ensemble's other network, which is DeCA(p)'s prior."""
 
 
 def main() -> None:
@@ -69,7 +78,8 @@ def main() -> None:
 
 def group(asked: argparse.Namespace, data: str, model: str, method: str) -> None:
     """All seeds of a method and a model on one data set."""
-    seeds = [seed for seed in asked.seeds if not cell_file(asked, data, model, method, seed).is_file()]
+    rows = BASELINES if method == "baselines" else (method,)
+    seeds = [s for s in asked.seeds if not all(cell_file(asked, data, model, row, s).is_file() for row in rows)]
     if not seeds:
         return
     name, _, noise = data.partition("/")
@@ -96,35 +106,85 @@ def group(asked: argparse.Namespace, data: str, model: str, method: str) -> None
         member: dict[str, Any] = {"model": model, "method": "normal"} | values_of(asked.member_words)
         own["members"] = [Classifier(**member)]
     common |= values_of(asked.words)
-    fitted = [Classifier(seed=seed, **(common | own)) for seed in seeds]
-    shelf = Checkpoints(asked.out / "members") if method.startswith("council") else None
-    started = time.perf_counter()
-    fit_together(fitted, sources, checkpoint=shelf)
-    seconds = (time.perf_counter() - started) / len(seeds)
     truth_of_test = np.searchsorted(classes, images.test_labels[: len(test)])
-    for seed, clf, is_wrong in zip(seeds, fitted, wrong, strict=True):
-        answers = np.searchsorted(clf.classes_, clf.predict(test))
-        found = {
-            "data": data,
-            "model": model,
-            "method": method + asked.label,
-            "seed": seed,
-            "accuracy": float((answers == truth_of_test).mean()),
-            "detection": detection_metrics(clf.label_quality_, is_wrong, "label") if is_wrong.any() else {},
-            "noise": float(is_wrong.mean()),
-            "seconds": round(seconds, 1),
-            "council": clf.notes_.get("council"),
-            "settings": json.loads(json.dumps(clf.settings_to_save())),
-        }
-        if clf.votes_ is not None:
-            found["targets_right"] = float((clf.predicted_ == truth).mean())
-        file = cell_file(asked, data, model, method, seed)
-        np.savez_compressed(file, answers=answers.astype(np.uint8), right=answers == truth_of_test)
-        write_whole(file.with_suffix(".json"), json.dumps(found))
-        print(
-            f"{data} {model} {method}{asked.label} seed {seed}: accuracy {found['accuracy']:.4f}, {seconds:.0f} s",
-            flush=True,
+
+    def keep(row: str, fitted: list[Classifier], seconds: float, said: list[np.ndarray] | None = None) -> None:
+        """The cells of a row; what is said of the test, by class, where it is not what the classifiers say."""
+        for k, (seed, clf) in enumerate(zip(seeds, fitted, strict=True)):
+            answers = clf.classes_[(clf.predict_proba(test) if said is None else said[k]).argmax(1)]
+            right = answers == truth_of_test
+            found = cell_of(clf, {"data": data, "model": model, "method": row + asked.label, "seed": seed})
+            found |= {
+                "accuracy": float(right.mean()),
+                "noise": float(wrong[k].mean()),
+                "seconds": round(seconds, 1),
+            }
+            if said is None:
+                found["detection"] = (
+                    detection_metrics(clf.label_quality_, wrong[k], "label") if wrong[k].any() else {}
+                )
+            if clf.votes_ is not None:
+                found["targets_right"] = float((clf.predicted_ == truth).mean())
+            file = cell_file(asked, data, model, row, seed)
+            np.savez_compressed(file, answers=answers.astype(np.uint8), right=right)
+            write_whole(file.with_suffix(".json"), json.dumps(found))
+            print(
+                f"{data} {model} {row}{asked.label} seed {seed}: accuracy {right.mean():.4f}, {seconds:.0f} s",
+                flush=True,
+            )
+
+    def fitted_by(
+        settings: list[dict[str, Any]], shelf: Checkpoints | None = None
+    ) -> tuple[list[Classifier], float]:
+        made = [Classifier(**(common | one)) for one in settings]
+        started = time.perf_counter()
+        fit_together(made, sources, checkpoint=shelf)
+        return made, (time.perf_counter() - started) / len(made)
+
+    if method == "baselines":
+        fitted, seconds = fitted_by([{"method": "normal", "seed": seed} for seed in seeds])
+        keep("normal", fitted, seconds)
+        others, more = fitted_by([{"method": "normal", "seed": seed + SECOND} for seed in seeds])
+        both = [(a.predict_proba(test) + b.predict_proba(test)) / 2 for a, b in zip(fitted, others, strict=True)]
+        keep("ensemble", fitted, seconds + more, both)
+        fitted, seconds = fitted_by(
+            [{"method": "deca-p", "seed": seed, "prior": other} for seed, other in zip(seeds, others, strict=True)]
         )
+        keep("deca-p", fitted, seconds + more)
+        return
+    with heard_of_first_round() as said:
+        fitted, seconds = fitted_by([{**own, "seed": seed} for seed in seeds], Checkpoints(asked.out / "members"))
+    keep(method, fitted, seconds)
+    if served:
+        return
+    (asked.out / "detect").mkdir(exist_ok=True)
+    for seed, clf, given, first in zip(seeds, fitted, (source["y"] for source in sources), said, strict=False):
+        file = asked.out / "detect" / cell_file(asked, data, model, method, seed).name
+        about = json.dumps({"data": data, "seed": seed})
+        arrays = {"given": given.astype(np.uint8), "truth": truth.astype(np.uint8), "probabilities": first}
+        np.savez_compressed(file, **arrays, quality=clf.label_quality_.astype(np.float16), metadata=np.array(about))
+
+
+def cell_of(clf: Classifier, found: dict[str, Any]) -> dict[str, Any]:
+    settings = {k: v for k, v in clf.settings_to_save().items() if isinstance(v, str | int | float | bool | None)}
+    return found | {"council": clf.notes_.get("council"), "settings": json.loads(json.dumps(settings))}
+
+
+@contextmanager
+def heard_of_first_round() -> Iterator[list[np.ndarray]]:
+    """What the members of every council say together, after the first round, of examples that they did not see."""
+    said: list[np.ndarray] = []
+    own = rounds.consensus
+
+    def kept(predictions: np.ndarray, *given: Any, **more: Any) -> Any:
+        said.append(predictions.mean(1).astype(np.float16))
+        return own(predictions, *given, **more)
+
+    rounds.consensus = kept
+    try:
+        yield said
+    finally:
+        rounds.consensus = own
 
 
 @cache

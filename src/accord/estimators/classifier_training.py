@@ -56,6 +56,7 @@ def prepare(clf: Classifier, source: Mapping[str, Any], device: torch.device, ca
     data = _to_train_on(clf, values, given, rows, lesson)
     run = Run(settings.training_options(clf.model_, keeps_weights(clf)), data, LabelFeed)
     build = networks_of(clf, _has_lone_steps(clf, len(rows)))
+    build.begins = {} if lesson is None else lesson.begins
     valid: Any = None
     if clf._rows is not None:
         valid = _teach(clf, build, run, held, crossed, weights)

@@ -51,6 +51,8 @@ class Networks:
     """Whether examples are rows of whole numbers, such as token ids."""
     lessons: Lessons | None = None
     """What a scikit-learn model learns from."""
+    begins: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the target had learnt before, with which it begins; empty for a fresh one."""
     _width: int | None = None
 
     def __call__(self, role: str, architecture: Any = None) -> nn.Module:
@@ -58,6 +60,8 @@ class Networks:
         made = replace(self, pretrained="reset") if fresh else self
         with seeded(self.seed, "network", role):
             network = made._fresh(architecture)
+        if self.begins and role == "target":
+            network.load_state_dict(self.begins)
         network.to(self.device)
         if len(self.shape) == 3:
             network.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]

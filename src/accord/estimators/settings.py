@@ -192,8 +192,9 @@ class LabelSettings(TaskSettings):
     learning_rate: float | None = Field(default=None, ge=0, le=10)
     """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam, and a tenth of that for
     a module whose weights are kept. At 0 nothing is learned, and such a module predicts as before."""
-    schedule: Literal["cosine", "constant"] = "cosine"
-    """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
+    schedule: Literal["cosine", "one-cycle", "constant"] = "cosine"
+    """Let the step size fall to zero over the epochs of a phase (cosine), rise for a while and then fall to zero
+    (one-cycle, which lets large batches begin at a large rate), or keep it constant."""
     weight_decay: float = Field(default=5e-4, ge=0)
     """L2 term of the target."""
     clip: float | None = Field(default=5.0, gt=0)

@@ -56,9 +56,11 @@ class LabelCouncilSettings(MethodSettings):
     """Council: parts of the examples, each judged by members that never saw its labels; by default 5 (fewer
     for less than 10 examples), and 3 from 20,000 images on."""
     member_rounds: int | None = Field(default=None, ge=0, le=10)
-    """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
+    """Council: rounds in which members learn from what all said before; by default 2 for images, 4 from 20,000
+    images on, and 1 for tables."""
     member_epochs: int | None = Field(default=None, ge=1)
-    """Council: epochs of a member in every round; by default half of the student's."""
+    """Council: epochs of a member in the first round; by default half of the student's, a quarter from 20,000
+    images on. There, later rounds go on with what was learnt, in half as many; elsewhere they begin anew."""
     serve: Literal["student", "council"] = "student"
     """Council: what classifies: one student, or all members of the last round together."""
     trust: float | None = Field(default=None, ge=0, le=1)

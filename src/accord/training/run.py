@@ -11,6 +11,8 @@ from accord.errors import AccordError
 from accord.optim import Updates
 from accord.ranks.group import ALONE, Ranks
 
+RISE, FIRST = 0.15, 0.1
+"""One cycle: the share of the epochs in which the step size rises, and the share of itself that it begins with."""
 EpochRecord = dict[str, Any]
 """One line of the history: phase, epoch, loss, validation metrics, seconds."""
 
@@ -33,8 +35,8 @@ class TrainingOptions:
     updates: Updates = "auto"
     """Whether large tables are updated by the rows a batch touched, or whole."""
     optimiser: Literal["adam", "sgd"] = "adam"
-    schedule: Literal["constant", "cosine"] = "constant"
-    """Whether the step size stays, or falls to zero over the epochs of a phase."""
+    schedule: Literal["constant", "cosine", "one-cycle"] = "constant"
+    """Whether the step size stays, falls to zero over the epochs of a phase, or first rises and then falls."""
     clip: float | None = None
     """SGD: the longest gradient a step takes."""
     capture: bool = False
@@ -45,9 +47,12 @@ class TrainingOptions:
 
     def share_at(self, epochs_done: float) -> float:
         """The share of the learning rate by which a step is made after so many epochs of a phase."""
+        done = min(1.0, epochs_done / self.epochs)
         if self.schedule == "constant":
             return 1.0
-        return 0.5 * (1 + math.cos(math.pi * min(1.0, epochs_done / self.epochs)))
+        if self.schedule == "cosine":
+            return 0.5 * (1 + math.cos(math.pi * done))
+        return FIRST + (1 - FIRST) * done / RISE if done < RISE else (1 - done) / (1 - RISE)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from accord.batches.scaling import Scaling
 from accord.data.splits import stratified_folds
 from accord.errors import DataError, SettingError
 from accord.estimators.base import CUSTOM, Cache, Prepared
+from accord.estimators.classifier_networks import keeps_weights
 from accord.estimators.classifier_training import LEFT_OUT, standardises
 from accord.estimators.council.lesson import Lesson, strongly
 from accord.estimators.council.members import Asked, Member, Shelf
@@ -41,11 +42,15 @@ MANY_IMAGES = 20_000
 FOLDS = {"many images": 3, "images": 5, "tables": 5}
 OF_TABLES = ("forest", "logistic", "neighbours")
 """Members that tables have by default, besides the model that is trained."""
-ROUNDS = {"many images": 2, "images": 2, "tables": 1}
+ROUNDS = {"many images": 4, "images": 2, "tables": 1}
 """Rounds on what the members say, by default."""
 SEEDS_APART = 1009
-EPOCHS = 0.5
-"""Epochs of a member in every round, as a share of the student's."""
+EPOCHS = {"many images": 0.25, "images": 0.5, "tables": 0.5}
+"""Epochs of a member in the first round, as a share of the student's."""
+CONTINUES = frozenset({"many images"})
+"""Where a later round goes on with what the members learnt in the round before, in half as many epochs."""
+LATER_RATE = 0.5
+"""The share of a member's learning rate with which it goes on."""
 MIXUP = {"many images": 0.3, "images": 1.0, "tables": 0.0}
 LATER_MIXUP = 0.25
 """Share of the first round's mixup in later rounds and for the student."""
@@ -148,8 +153,8 @@ class _Session:
         self.folds = self._folds()
         self.seeds = settings.member_seeds
         self.each_round = len(self.kinds) * self.seeds * len(self.folds)
-        self.networks: dict[tuple[int, int, int], Any] = {}
-        """The members of the last round that are networks, by kind, seed and fold."""
+        self.members: dict[tuple[int, int, int], Classifier] = {}
+        """Those of the last round that are networks, by kind, seed and fold."""
         self._flat: np.ndarray | None = None
 
     # -- who is asked ------------------------------------------------------------------------------------
@@ -233,12 +238,13 @@ class _Session:
                     if kind.plain:
                         plain.append((k, s, f, PlainMember(kind.name, kind.model, seed + f, self.clf.classes_)))
                     else:
-                        networks.append((k, s, f, self._member(kind, seed + f, f, number, last)))
+                        earlier = self.members.get((k, s, f)) if self.looks in CONTINUES else None
+                        networks.append((k, s, f, self._member(kind, seed + f, f, number, last, earlier)))
         before = number * self.each_round
         of = self.each_round * (1 + self.rounds)
         ready = yield Asked([member for *_, member in networks], self.callback, before, of)
         held: dict[tuple[int, int], list[float]] = {}
-        self.networks = {}
+        self.members = {}
 
         def take(at: tuple[int, int, int], answers: np.ndarray, seconds: float) -> None:
             k, s, f = at
@@ -254,7 +260,7 @@ class _Session:
             if member not in ready:
                 raise member.error or SettingError("A member of the council could not be fitted.")
             rec = member.estimator
-            self.networks[k, s, f] = rec._target
+            self.members[k, s, f] = rec
             seconds = sum(r["train_seconds"] + r["valid_seconds"] for r in rec.history_)
             take((k, s, f), self._said_by(rec, self._asked(f)), seconds)
         shelf = Shelf(self.where)
@@ -294,15 +300,22 @@ class _Session:
         targets[self.folds[fold]] = last.probabilities[self.folds[fold]]
         return targets
 
-    def _member(self, kind: Kind, seed: int, fold: int, number: int, last: Consensus | None) -> Member:
+    def _member(
+        self, kind: Kind, seed: int, fold: int, number: int, last: Consensus | None, earlier: Classifier | None
+    ) -> Member:
+        """A member of a fold; one that goes on with what an ``earlier`` one has learnt does so in half as long."""
         from accord.estimators.classifier import Classifier
 
         settings = self.settings
-        epochs = settings.member_epochs or max(1, round(settings.epochs * EPOCHS))
+        epochs = settings.member_epochs or max(1, round(settings.epochs * EPOCHS[self.looks]))
         common: dict[str, Any] = {name: getattr(settings, name) for name in INHERITED}
         if kind.model is not self.clf.model and kind.name != self.clf.model_:
             common["learning_rate"] = None  # another architecture has a usual rate of its own
         common |= {"epochs": epochs, "restore": "last", "patience": 0, "valid_share": 0.0, **kind.own}
+        if earlier is not None:
+            rate = earlier.settings.training_options(earlier.model_, keeps_weights(earlier)).learning_rate
+            later = {"epochs": -(-common["epochs"] // 2), "learning_rate": LATER_RATE * rate}
+            common |= later if number == 1 else {name: getattr(earlier.settings, name) for name in later}
         estimator = Classifier(model=kind.model, method="normal", features=kind.features, seed=seed, **common)
         lesson = Lesson(
             rows=self._rows(fold, number),
@@ -310,6 +323,7 @@ class _Session:
             scaling=self.scaling,
             mixup=self.mixup * (LATER_MIXUP if number else 1.0),
             strong=number > 0,
+            begins={} if earlier is None else earlier._target.state_dict(),
         )
         source = {"X": self.source["X"], "y": self.source["y"], "lesson": lesson}
         source["decisions"] = self.source.get("decisions")
@@ -428,12 +442,12 @@ class _Session:
         """The members of the last round, where they are to serve."""
         if self.settings.serve != "council":
             return {}, {}
-        head = LabelHead(len(self.networks)).to(self.device)
+        head = LabelHead(len(self.members)).to(self.device)
         networks: dict[str, nn.Module] = {}
         architectures: dict[str, str] = {}
-        for n, ((k, s, _), network) in enumerate(self.networks.items()):
+        for n, ((k, s, _), member) in enumerate(self.members.items()):
             head.weight[n] = float(share[k * self.seeds + s]) / len(self.folds)
-            networks[f"member {n + 1}"] = network
+            networks[f"member {n + 1}"] = member._target
             architectures[f"member {n + 1}"] = self.kinds[k].name
         return networks | {"head": head}, architectures | {"head": LABEL_HEAD}
 

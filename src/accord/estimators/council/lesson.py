@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from accord.batches.labels import LabelData
 from accord.batches.scaling import Scaling
@@ -26,6 +28,8 @@ class Lesson:
     mixup: float = 0.0
     strong: bool = False
     """Whether images are augmented strongly, where they are augmented at all."""
+    begins: Mapping[str, Tensor] = field(default_factory=dict)
+    """What the member had learnt in the round before, with which it begins; empty for a fresh network."""
 
     def given_to(self, data: LabelData) -> LabelData:
         """The examples as this lesson teaches them."""
@@ -35,6 +39,7 @@ class Lesson:
     def identity(self) -> list[Any]:
         """Words and arrays by which a checkpoint knows it."""
         arrays = [self.rows, *([] if self.targets is None else [self.targets])]
+        arrays += [tensor.detach().float().cpu().numpy() for tensor in self.begins.values()]
         return [(one, one) for one in (*arrays, f"{self.mixup} {self.strong}")]
 
 
