@@ -16,7 +16,9 @@ from torch import nn
 from accord import Classifier
 from accord.data.noise import add_noise
 from accord.errors import AccordError, DataError, InterruptedRunError, SettingError
+from accord.estimators import fit_together
 from accord.estimators.council import labels as council
+from accord.estimators.council.lesson import Lesson
 from accord.estimators.council.plain import PlainMember
 from accord.tasks.runs import run_of
 from accord.training import Checkpoint
@@ -350,3 +352,59 @@ def test_images_are_mixed_and_strongly_augmented_in_later_rounds(monkeypatch: py
     monkeypatch.setattr(council, "MANY_IMAGES", 60)
     Classifier(**{**settings, "folds": None, "member_rounds": 0}).fit(X, y)
     assert seen == [(40, 0.3, False, False)] * 3
+
+
+# -- many images -------------------------------------------------------------------------------------------
+
+
+def test_members_of_many_images_go_on_with_what_they_learnt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with the weights of its own fold's member, which never saw that fold's labels; shorter and slower."""
+    rng = np.random.default_rng(0)
+    X, y = rng.random((30, 8, 8, 3)).astype(np.float32), np.arange(30) % 3
+    made: list[tuple[int, int, Any, Any]] = []
+    own = council._Session._member
+
+    def kept(self: Any, kind: Any, seed: int, fold: int, number: int, *rest: Any) -> Any:
+        member = own(self, kind, seed, fold, number, *rest)
+        began = {name: one.clone() for name, one in member.source["lesson"].begins.items()}
+        made.append((number, fold, member.estimator, began))
+        return member
+
+    monkeypatch.setattr(council._Session, "_member", kept)
+    few: dict[str, Any] = {"method": "council", "model": "convnet", "folds": 2, "member_rounds": 2, "epochs": 8}
+    few |= {"member_epochs": 4, "valid_share": 0.0, "device": "cpu"}
+    for many in (20, 1000):
+        made.clear()
+        monkeypatch.setattr(council, "MANY_IMAGES", many)
+        Classifier(**few).fit(X, y)
+        each = {(number, fold): (rec, began) for number, fold, rec, began in made}
+        for (number, fold), (rec, began) in each.items():
+            anew = number == 0 or many == 1000
+            assert bool(began) is not anew
+            assert rec.settings.epochs == (4 if anew else 2)
+            assert rec.settings.learning_rate == (None if anew else pytest.approx(0.5 * 0.05))
+            if not anew:
+                before = each[number - 1, fold][0]._target.state_dict()
+                assert began.keys() == before.keys()
+                assert all(torch.equal(one, before[name]) for name, one in began.items())
+
+
+def test_a_member_begins_with_the_weights_of_its_lesson(noisy: Any) -> None:
+    """Where nothing is learnt it ends with them, and a checkpoint knows lessons apart by them."""
+    X, y, _ = noisy
+    first = Classifier(model="mlp", method="normal", epochs=2, seed=1, valid_share=0.0, device="cpu").fit(X, y)
+    lessons_ = [
+        Lesson(np.arange(len(y)), None, first.scaling_, begins=begins)
+        for begins in ({}, first._target.state_dict())
+    ]
+    kept = {"model": "mlp", "method": "normal", "epochs": 1, "seed": 2, "learning_rate": 0.0, "device": "cpu"}
+    fresh, gone_on = (_taught(kept, X, y, one) for one in lessons_)
+    same = [torch.equal(a, b) for a, b in zip(gone_on.parameters(), first._target.parameters(), strict=True)]
+    assert all(same)
+    assert not all(torch.equal(a, b) for a, b in zip(fresh.parameters(), first._target.parameters(), strict=True))
+    assert len(lessons_[1].identity()) > len(lessons_[0].identity())
+
+
+def _taught(settings: dict[str, Any], X: np.ndarray, y: np.ndarray, lesson: Lesson) -> nn.Module:
+    (clf,) = fit_together([Classifier(**settings)], {"X": X, "y": y, "lesson": lesson}, judge=False)
+    return clf._target

@@ -3,7 +3,8 @@
 In the first round members of every fold learn the labels as they are given. What they say of the examples that they
 did not see becomes a probability of every class (`accord.objectives.consensus`). In later rounds they learn these:
 a member of a fold learns its own fold too, with what was said of it without its labels, so that it stays
-independent of them. The round whose members predict given labels that they never saw best is used.
+independent of them. Members of many images go on with what they learnt in the round before; others begin anew. The
+round whose members predict given labels that they never saw best is used.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MANY_IMAGES = 20_000
 FOLDS = {"many images": 3, "images": 5, "tables": 5}
 OF_TABLES = ("forest", "logistic", "neighbours")
 """Members that tables have by default, besides the model that is trained."""
-ROUNDS = {"many images": 4, "images": 2, "tables": 1}
+ROUNDS = {"many images": 6, "images": 2, "tables": 1}
 """Rounds on what the members say, by default."""
 SEEDS_APART = 1009
 EPOCHS = {"many images": 0.25, "images": 0.5, "tables": 0.5}
