@@ -133,7 +133,8 @@ def test_quality_is_the_mixtures_chance_and_a_part_of_that_of_a_click(
         slope, noise = float(slopes[item]), sigmoid(float(doubts[item]))
         g = math.exp(slope * own) / np.exp(slope * fits).mean()
         chance = (1 - noise) * g / ((1 - noise) * g + noise)
-        wanted.append(math.log(chance / (1 - chance)) + part * weighed[user, item])
+        apart = float(np.std([table[user, item] for table in made.tables]))  # where kinds disagree, less is sure
+        wanted.append(math.log(chance / (1 - chance)) + part * (weighed[user, item] - apart))
     apart = word.clicks[::7] - np.array(wanted)
     assert apart == pytest.approx(np.full(len(apart), apart.mean()), abs=1e-3)  # but for one shift of all
     learnt = word.quality()[made.split.part == TRAIN]
@@ -141,6 +142,19 @@ def test_quality_is_the_mixtures_chance_and_a_part_of_that_of_a_click(
     assert word.threshold() == pytest.approx(np.mean([sigmoid(float(x)) for x in word.others]), abs=1e-5)
     if part:
         assert word.threshold() < learnt.mean()
+
+
+def test_how_likely_a_click_is_those_say_that_see_all_clicks(spoken: Callable[..., Spoken]) -> None:
+    """Less their deviation; of a kind that lost them, those speak that never saw the click."""
+    made = spoken(kinds=("a", "b"), folds=2)
+    users, items = np.array([0, 3, 5]), np.array([1, 1, 4])
+    one, two = (made.tables[made.members.index(member)][users, items] for member in made.voices.full)
+    unseen = np.full((3, 2), 9.0, np.float32)
+    found = judging._likely(made.voices, {"a": 0.6, "b": 0.3}, (users, items), unseen, 0.25)
+    assert found == pytest.approx(0.6 * one + 0.3 * two + 0.25 - abs(one - two) / 2, abs=1e-4)
+    made.voices.full = [member for member in made.voices.full if member.kind == "a"]
+    found = judging._likely(made.voices, {"a": 0.6, "b": 0.3}, (users, items), unseen, 0.25)
+    assert found == pytest.approx(0.6 * one + 0.3 * 9 + 0.25 - abs(one - 9) / 2, abs=1e-4)
 
 
 def test_few_unseen_clicks_teach_nothing_of_what_is_meant(

@@ -118,24 +118,56 @@ def test_a_step_that_asks_the_members_is_not_captured(
     assert options[:2] == [True, True]  # of GMF; EASE has no step
 
 
-def test_every_second_non_click_is_one_of_the_likeliest_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_student_meets_some_of_the_likeliest_items_and_as_many_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Taught, "LIKELIEST", 3)
+    monkeypatch.setattr(Taught, "EACH", 3)
     monkeypatch.setattr(Taught, "BLOCK", 2 * ITEMS + 1)
     of = teacher()
     clicked = torch.tensor([0, 0, 1, 2, 3, 4, 5]), torch.tensor([2, 7, 0, 1, 4, 8, 3])
     seen = Interactions.from_pairs(*(one.numpy() for one in clicked), USERS, ITEMS)
     taught = Taught(of, USERS, ITEMS, torch.device("cpu"), seen=seen)
-    users, items = torch.arange(USERS).repeat(4)[None], torch.arange(4 * USERS)[None] % ITEMS
-    found = taught.likelier(users, items)
-    for at, (user, item, new) in enumerate(
-        zip(users[0].tolist(), items[0].tolist(), found[0].tolist(), strict=True)
-    ):
+    users, items = torch.arange(USERS).repeat(4)[None], torch.arange(4 * USERS)[None, None] % ITEMS
+    found = taught.others(users, items)
+    assert found.shape == (6, 1, 4 * USERS)
+    for at, (user, item) in enumerate(zip(users[0].tolist(), items[0, 0].tolist(), strict=True)):
         own = {i for u, i in zip(*(one.tolist() for one in clicked), strict=True) if u == user}
         free = sorted(set(range(ITEMS)) - own, key=lambda i: -max(LOWEST, answer(of, user, i)))
-        assert new == (free[item % 3] if at % 2 else item)
+        assert found[:3, 0, at].tolist() == [(item + k * ITEMS // 3) % ITEMS for k in range(3)]
+        assert found[3:, 0, at].tolist() == [free[(item + k) % 3] for k in range(3)]
+    monkeypatch.setattr(Taught, "LARGEST", USERS * ITEMS - 1)  # then every pair is computed in every step
+    slow = Taught(of, USERS, ITEMS, torch.device("cpu"), seen=seen).others(users, items)
+    assert torch.equal(slow, found[[0, 3]])
     monkeypatch.setattr(Taught, "MOST", USERS * ITEMS - 1)
     without = Taught(of, USERS, ITEMS, torch.device("cpu"), seen=seen)
-    assert torch.equal(without.likelier(users, items), items)
+    assert torch.equal(without.others(users, items), items)
+
+
+def test_every_item_that_it_meets_is_learnt() -> None:
+    """A click counts as much as all other items together, however many these are."""
+    of, student = teacher(), Table.drawn(USERS, ITEMS, 5, 1.0).requires_grad_(True)
+    student.item_bias = nn.Parameter(torch.zeros(ITEMS))
+    seen = Interactions.from_pairs(torch.arange(USERS).numpy(), torch.zeros(USERS).numpy(), USERS, ITEMS)
+    users, items = torch.tensor([[0, 4]]), torch.tensor([[[0, 0]], [[1, 5]]])
+    taught = Taught(of, USERS, ITEMS, torch.device("cpu"), seen=seen)
+    others = taught.others(users, items[1:])
+    assert len(others) == 2 * Taught.EACH
+
+    def apart(user: int, item: int) -> float:
+        return (float(student.table[user, item].detach()) - max(LOWEST, answer(of, user, item))) ** 2
+
+    wanted = 0.0
+    for at, user in enumerate(users[0].tolist()):
+        each = [apart(user, int(one)) for one in others[:, 0, at]]
+        wanted += (apart(user, 0) + sum(each) / len(each)) / 2
+
+    class Seeing(Heard):
+        def taught(self) -> Taught:
+            return taught
+
+    setup = Setup("clicks", binary, make_settings("clicks", {"method": "council"}), council=Seeing(of))
+    (phase,) = method_of("council", "clicks")().bound(setup).phases(lambda role, architecture=None: student)
+    batch = ClickBatch(users, items, torch.tensor([1.0, 0.0]).view(2, 1, 1))
+    assert phase.loss(batch, StepInfo(0)).tolist() == pytest.approx([wanted], rel=1e-4)
 
 
 def test_the_clicks_as_given_are_learnt_with_the_sampled_non_clicks() -> None:
@@ -154,6 +186,12 @@ def test_the_clicks_as_given_are_learnt_with_the_sampled_non_clicks() -> None:
     (phase,) = method_of("council", "clicks")().bound(setup).phases(lambda role, architecture=None: student)
     wanted = batch.mean(binary.cross_entropy(batch.logits(student), batch.labels))
     assert torch.allclose(phase.loss(batch, StepInfo(0)), wanted)
+
+
+def test_a_student_of_clicks_keeps_its_best_epoch_and_one_of_labels_its_last() -> None:
+    kept = [make_settings(task, {"method": "council"}).kept_epoch for task in ("clicks", "labels")]
+    assert kept == ["best", "last"]
+    assert make_settings("clicks", {"method": "council", "restore": "last"}).kept_epoch == "last"
 
 
 def test_the_student_alone_is_kept_and_validated() -> None:

@@ -25,12 +25,21 @@ def test_of_many_kinds_not_every_subset_is_tried() -> None:
     assert sizes == {1, 19, 20}
 
 
-def test_a_clear_winner_is_chosen_but_pulled_to_equal() -> None:
+def test_a_clear_winner_is_chosen() -> None:
     tried = choices(2, (0.0,))
     values = np.array([[0.2] * 30, [0.1] * 30, [0.15] * 30])
-    assert bagged(values, tried, seed=0, shrunk=0.0).weights == (1.0, 0.0)
-    assert bagged(values, tried, seed=0, shrunk=0.5).weights == pytest.approx((0.75, 0.25))
-    assert bagged(values, tried, seed=0, shrunk=1.0).weights == pytest.approx((0.5, 0.5))
+    assert bagged(values, tried, seed=0).weights == (1.0, 0.0)
+
+
+def test_the_fewer_users_the_more_is_shared() -> None:
+    """The same lead, user by user as uncertain: of many users it decides, of few it does not."""
+    tried = choices(2, (0.0,))[:2]
+    first = []
+    for users in (8, 1000):
+        ahead = np.tile([1.0, -0.8], users // 2)
+        first.append(bagged(np.stack([ahead, 0 * ahead]), tried, seed=1).weights[0])
+    assert 0.5 < first[0] < 0.8
+    assert first[1] > 0.98
 
 
 def test_what_chance_decides_is_shared() -> None:
@@ -38,7 +47,7 @@ def test_what_chance_decides_is_shared() -> None:
     rng = np.random.default_rng(0)
     values = rng.normal(size=(2, 50))
     values -= values.mean(1, keepdims=True)  # no difference in the mean: which is ahead depends on who is drawn
-    first, second = bagged(values, tried, seed=1, shrunk=0.0).weights
+    first, second = bagged(values, tried, seed=1).weights
     assert 0.2 < first < 0.8
     assert first * DRAWS == pytest.approx(round(first * DRAWS))  # a mean of choices
     assert first + second == pytest.approx(1)

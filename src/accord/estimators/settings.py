@@ -52,7 +52,8 @@ class TaskSettings(BaseModel):
     @property
     def kept_epoch(self) -> Literal["best", "last"]:
         """Which epoch's weights are kept."""
-        return getattr(self, "restore", None) or self.method_class.usual_epoch
+        usual = self.method_class.usual_epoch
+        return getattr(self, "restore", None) or (usual if isinstance(usual, str) else usual[self.task])
 
 
 LARGEST = 1 << 53
@@ -104,8 +105,7 @@ class ClickSettings(TaskSettings):
     """The metric of noisy validation that chooses the epoch and, in a search, the settings: ndcg, recall,
     precision, hit or mrr, at the length of a list, such as recall@50."""
     restore: Literal["best", "last"] | None = None
-    """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
-    council's student, which learns what the council says, not the clicks)."""
+    """Which epoch's weights to keep: the best by noisy validation (the default), or the last."""
     batch_size: int = Field(default=2048, ge=1)
     """Clicks in a step. For each click, ``negatives`` non-clicks are drawn."""
     negatives: int = Field(default=1, ge=1, le=1000)

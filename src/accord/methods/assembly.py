@@ -184,6 +184,8 @@ class Taught(nn.Module):
     """Users × items that are scored to find each user's likeliest items."""
     LIKELIEST = 100
     """Of each user."""
+    EACH = 4
+    """Items of either sort that a student meets with a click. Of a user with one or two clicks they say most."""
     BLOCK = 1 << 22
     """Scores computed at a time."""
 
@@ -200,7 +202,7 @@ class Taught(nn.Module):
         seen: Seen | None = None,
     ) -> None:
         super().__init__()
-        self.teacher, self.lowest = teacher, lowest
+        self.teacher, self.lowest, self.n_items = teacher, lowest, n_items
         if n_users * n_items <= self.LARGEST:
             self.table = torch.empty(n_users, n_items, device=device)
         if seen is not None and n_users * n_items <= self.MOST:
@@ -223,10 +225,15 @@ class Taught(nn.Module):
             return self.teacher.logits(users, items).clamp_(min=self.lowest)  # pyright: ignore[reportCallIssue]
         return self.table.view(-1)[users * self.table.shape[1] + items]
 
-    def likelier(self, users: Tensor, items: Tensor) -> Tensor:
-        """Every second of these non-clicks, drawn uniformly, exchanged for one of the user's likeliest ones."""
+    def others(self, users: Tensor, items: Tensor) -> Tensor:
+        """What a student meets with each click, in place of its sampled non-clicks (N, R, B): items that are spread
+        over the catalogue, and as many that are spread over the list of the user's likeliest ones. Where the
+        log-odds of all pairs are at hand there are ``EACH`` of both; otherwise one, as each asks all members."""
         if self.likeliest is None:
             return items
-        own = self.likeliest[users, items % self.likeliest.shape[1]].to(items.dtype)
-        second = torch.arange(items.shape[-1], device=items.device) % 2 == 1
-        return torch.where(second, own, items)
+        each = 1 if self.table is None else self.EACH
+        count = torch.arange(each, device=items.device)[:, None, None]
+        most = self.likeliest.shape[1]
+        spread = (items[:1] + count * self.n_items // each) % self.n_items
+        own = self.likeliest[users, (items[:1] + count * most // each) % most]
+        return torch.cat([spread, own.to(items.dtype)])

@@ -230,8 +230,8 @@ class Method:
     """How many times a recommender's usual learning rate it takes where none is given."""
     usual_l2_share: ClassVar[float] = 1.0
     """The share of a model's usual L2 term that it takes where none is given."""
-    usual_epoch: ClassVar[Literal["best", "last"]] = "best"
-    """Which epoch's weights are kept where `restore` leaves it open."""
+    usual_epoch: ClassVar[Literal["best", "last"] | Mapping[str, Literal["best", "last"]]] = "best"
+    """Which epoch's weights are kept where `restore` leaves it open; by task where that differs."""
     rules: ClassVar[tuple[str, ...]] = ()
     """What changed in it since it came, in words: stored results of other rules are not its own."""
     compilable: ClassVar[bool] = True

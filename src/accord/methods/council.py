@@ -36,7 +36,7 @@ class CouncilSettings(MethodSettings):
     """Council: the price of disagreement, mean − κ · deviation; by default chosen by noisy validation."""
     caution: float = Field(default=4.0, ge=0, le=100)
     """Council: how much log P(meant) counts in the ranking; 0 ranks by what is likely to be clicked."""
-    clicked: float = Field(default=0.5, ge=0, le=100)
+    clicked: float = Field(default=2.0, ge=0, le=100)
     """Council: how much the log-odds of a click count in its quality, beside the log-odds that it was meant. 0
     finds clicks that follow the crowd; 4 and more find slips and dislikes better."""
     given: float = Field(default=0.0, ge=0, le=1)
@@ -56,7 +56,7 @@ class LabelCouncilSettings(MethodSettings):
     """Council: parts of the examples, each judged by members that never saw its labels; by default 5 (fewer
     for less than 10 examples), and 3 from 20,000 images on."""
     member_rounds: int | None = Field(default=None, ge=0, le=10)
-    """Council: rounds in which members learn from what all said before; by default 2 for images, 4 from 20,000
+    """Council: rounds in which members learn from what all said before; by default 2 for images, 6 from 20,000
     images on, and 1 for tables."""
     member_epochs: int | None = Field(default=None, ge=1)
     """Council: epochs of a member in the first round; by default half of the student's, a quarter from 20,000
@@ -81,7 +81,8 @@ class Council(Method):
     takes_estimators = True
     usual_rate_factor = 3.0
     usual_l2_share = 0.1
-    usual_epoch = "last"
+    usual_epoch = {"clicks": "best", "labels": "last"}  # noqa: RUF012
+    rules = ("of clicks: rp3beta is searched, weights as chosen, eight other items a click, the best epoch",)
 
     def phases(self, build: Build) -> list[Phase]:
         council = self.setup.council
@@ -94,15 +95,15 @@ class Council(Method):
         teacher, given, shifted = Single(taught), self.setting("given"), not _has_offset(target)
 
         def loss(batch: Any, info: StepInfo) -> Tensor:
-            asked = batch.with_others(taught.likelier(batch.users, batch.items[1:]))
+            asked = batch.with_others(taught.others(batch.users, batch.items[1:]))
             apart = asked.logits(target) - asked.frozen_logits(teacher)
             if shifted:
                 apart = apart - (batch.mean(apart) / batch.mean(torch.ones_like(apart)))[:, None]
-            losses = apart**2
-            if given:
-                entropy = self.objective.cross_entropy(batch.logits(target), batch.labels)
-                losses = (1 - given) * losses + given * entropy
-            return batch.mean(losses)
+            learnt = batch.mean(apart**2)
+            if not given:
+                return learnt
+            entropy = self.objective.cross_entropy(batch.logits(target), batch.labels)
+            return (1 - given) * learnt + given * batch.mean(entropy)
 
         return [Phase("student", {"target": target}, "target", loss, kept=("target",))]
 

@@ -150,6 +150,8 @@ class RP3Beta(NeighbourModel):
         "rp3_beta": (0.0, 0.2, 0.4, 0.6),
         "neighbours": (50, 100, 200, 400),
     }
+    searched = ("rp3_alpha", "rp3_beta")
+    """What a council searches, in this order: sparse logs want other values than dense ones."""
 
     def __init__(
         self, n_users: int, n_items: int, neighbours: int = 200, rp3_alpha: float = 0.5, rp3_beta: float = 0.4

@@ -23,7 +23,7 @@ JUDGED_USERS = 2_000
 
 
 def chosen(voices: Voices, task: RankingTask | None, kappa: float | None) -> Choice:
-    """Weights and κ by noisy validation, shrunk to equal; equal where nothing is held out."""
+    """Weights and κ by noisy validation; equal where nothing is held out."""
     kinds = len(voices.kinds)
     if task is None or not len(task.users):
         return Choice(tuple([1 / kinds] * kinds), 0.5 if kappa is None else kappa)

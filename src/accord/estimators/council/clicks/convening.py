@@ -16,6 +16,7 @@ from accord.estimators.base import CUSTOM, Cache, Prepared
 from accord.estimators.council.clicks.answering import chosen, head_of, temper
 from accord.estimators.council.clicks.judging import Judged, judged, votes
 from accord.estimators.council.clicks.membership import folds_of, members_of
+from accord.estimators.council.clicks.searching import searched
 from accord.estimators.council.clicks.voices import Voices
 from accord.estimators.council.clicks.weights import Choice
 from accord.estimators.council.members import Asked, Member, refuse_lost, told_of
@@ -73,6 +74,9 @@ def convene(
     if named and key in cache.lasting:
         ready = cache.lasting[key]
     else:
+        names = [name for name in settings.members if name not in rec.objects()]
+        found = yield from searched(members, names, callback)
+        members = members_of(rec, split, source, folds, found) if found else members
         ready = yield Asked(members, callback)
         refuse_lost(members)
         if named:

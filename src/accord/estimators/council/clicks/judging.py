@@ -55,7 +55,8 @@ class Judged:
 def judged(voices: Voices, folds: Sequence[np.ndarray], clicked: float) -> Judged:
     """Weights by how well members tell clicks that they never saw from non-clicks, and what then is meant.
 
-    In the quality the log-odds of a click count ``clicked`` times beside those of having been meant.
+    In the quality the log-odds of a click count ``clicked`` times beside those of having been meant. They are those
+    of the members that see all clicks, who know more, less the standard deviation of the kinds.
     """
     clicks, seed, part = voices.split.clicks, voices.seed, voices.split.part
     own = clicks.users.astype(np.int64), clicks.items.astype(np.int64)
@@ -84,12 +85,30 @@ def judged(voices: Voices, folds: Sequence[np.ndarray], clicked: float) -> Judge
     fit = torch.from_numpy(made.clicks[asked]) - mean[own[1][asked]]
     other = torch.from_numpy(near @ mass + offset) - mean[matched[1]]
     made.meant = fit_meant(fit, other, popularity[own[1][asked]], popularity[matched[1]])
-    _take_what_is_meant(made, made.meant, voices, mean, (own[1], items), learnt, clicked)
+    likely = (
+        _likely(voices, made.weights, own, every, offset),
+        _likely(voices, made.weights, (users, items), far, offset),
+    )
+    added = clicked * likely[0], clicked * likely[1]
+    _take_what_is_meant(made, made.meant, voices, mean, (own[1], items), learnt, added)
     return made
 
 
+def _likely(
+    voices: Voices, weights: Mapping[str, float], pairs: Pairs, unseen: np.ndarray, offset: float
+) -> np.ndarray:
+    """Log-odds of a click by the members that see all clicks, less the deviation of their kinds. For a kind that
+    lost these, those speak that have not seen the pair (``unseen``)."""
+    each = []
+    for k, kind in enumerate(weights):
+        own = [voices.logits(member, *pairs) for member in voices.full if member.kind == kind]
+        each.append(np.mean(own, 0) if own else unseen[:, k])
+    kinds = np.stack(each, 1)
+    return kinds @ np.array(list(weights.values()), kinds.dtype) + offset - kinds.std(1)
+
+
 def _take_what_is_meant(
-    made: Judged, meant: Meant, voices: Voices, mean: Tensor, items: Pairs, learnt: np.ndarray, clicked: float
+    made: Judged, meant: Meant, voices: Voices, mean: Tensor, items: Pairs, learnt: np.ndarray, likely: Pairs
 ) -> None:
     """Judge clicks and non-clicks, of these ``items``, by log P(meant) and a part of the log-odds of a click."""
     slope, doubt = (one.float() for one in meant.of_items(voices.data.popularity.cpu()))
@@ -102,8 +121,7 @@ def _take_what_is_meant(
 
     of_clicks, of_far = odds(made.clicks, items[0]), odds(made.others, items[1])
     made.noise_share = float(1 - _sigmoid(of_clicks[learnt]).mean(dtype=np.float64))
-    made.clicks = of_clicks + clicked * made.clicks
-    made.others = of_far + clicked * made.others
+    made.clicks, made.others = of_clicks + likely[0], of_far + likely[1]
     shift = _shift(made.clicks[learnt], 1 - made.noise_share)
     made.clicks, made.others = made.clicks + shift, made.others + shift
 

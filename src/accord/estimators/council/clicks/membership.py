@@ -45,9 +45,13 @@ def folds_of(settings: Any, split: SplitLog) -> list[np.ndarray]:
 
 
 def members_of(
-    rec: Recommender, split: SplitLog, source: Mapping[str, Any], folds: Sequence[np.ndarray]
+    rec: Recommender,
+    split: SplitLog,
+    source: Mapping[str, Any],
+    folds: Sequence[np.ndarray],
+    found: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Member]:
-    """All members, to be fitted or fitted already."""
+    """All members, to be fitted or fitted already; those given by name with what was ``found`` for their models."""
     settings = rec.settings
     common = {name: getattr(settings, name) for name in INHERITED}
     whole = {"log": source["log"], "divided": split}
@@ -61,7 +65,7 @@ def members_of(
             made.append(Member(kind, given, whole, fitted=True))
             continue
         fitted = scores_pairs(given, split)
-        own: dict[str, Any] = {"method": "normal"}
+        own: dict[str, Any] = {"method": "normal", **(found or {}).get(kind if isinstance(given, str) else "", {})}
         model: Any = given
         if isinstance(given, Recommender):  # not fitted: its settings are what is wanted
             model = given._chosen

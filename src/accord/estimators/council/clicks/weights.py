@@ -13,10 +13,8 @@ KAPPAS = (0.0, 0.5, 1.0)
 """Prices of disagreement to choose from."""
 DRAWS = 200
 """Resamples of the validation users."""
-SHRUNK = 0.5
-"""How far chosen weights are pulled to equal ones: held-out clicks are noisy, and often later than the others."""
 PULL = 0.1
-"""The same for weights by likelihood: the factor of the squared distance to equal ones."""
+"""How far weights by likelihood are pulled to equal ones: the factor of the squared distance."""
 MOST_KINDS = 8
 """With more kinds than this, not every subset is tried."""
 
@@ -45,19 +43,17 @@ def choices(kinds: int, kappas: tuple[float, ...] = KAPPAS) -> list[Choice]:
     ]
 
 
-def bagged(values: np.ndarray, tried: list[Choice], seed: int, shrunk: float = SHRUNK) -> Choice:
-    """The mean of the choices that are best on resampled users, pulled towards equal weights.
+def bagged(values: np.ndarray, tried: list[Choice], seed: int) -> Choice:
+    """The mean of the choices that are best on resampled users.
 
     ``values`` holds the validation metric of every choice for every user, (choices, users). The best choice on the
-    users at hand fits their noise; the mean over resamples says how sure it is, and the pull towards equal weights
-    covers what all of them have in common, such as being later than the training clicks.
+    users at hand fits their noise; the mean over resamples says how sure it is: of few users it is nearly equal
+    weights, of many the best ones.
     """
     rng = np.random.default_rng([seed, 0xC0C])
     drawn = rng.integers(0, values.shape[1], (DRAWS, values.shape[1]))
     best = np.array([values[:, one].mean(1).argmax() for one in drawn])
     weights = np.array([tried[k].weights for k in best]).mean(0)
-    equal = np.full(len(weights), 1 / len(weights))
-    weights = (1 - shrunk) * weights + shrunk * equal
     kappa = float(np.mean([tried[k].kappa for k in best])) if len(weights) > 1 else 0.0
     return Choice(tuple(map(float, weights / weights.sum())), kappa)
 
