@@ -32,8 +32,7 @@ class RecommenderKeywords(TypedDict, total=False):
     """The metric of noisy validation that chooses the epoch and, in a search, the settings: ndcg, recall,
     precision, hit or mrr, at the length of a list, such as recall@50."""
     restore: Literal["best", "last"] | None
-    """Which epoch's weights to keep: the best by noisy validation (the default), or the last (the default for a
-    council's student, which learns what the council says, not the clicks)."""
+    """Which epoch's weights to keep: the best by noisy validation (the default), or the last."""
     negatives: int
     """Non-clicks that are drawn for each click in every step; together they weigh as much as the click. Models
     that read whole rows (cdae) and models that are solved take one."""
@@ -146,8 +145,9 @@ class ClassifierKeywords(TypedDict, total=False):
     learning_rate: float | None
     """The step size; by default 0.1 for SGD (0.05 for mlp and convnet) and 0.001 for Adam, and a tenth of that for
     a module whose weights are kept. At 0 nothing is learned, and such a module predicts as before."""
-    schedule: Literal["cosine", "constant"]
-    """Let the step size fall to zero over the epochs of a phase, or keep it constant."""
+    schedule: Literal["cosine", "one-cycle", "constant"]
+    """Let the step size fall to zero over the epochs of a phase (cosine), rise for a while and then fall to zero
+    (one-cycle, which lets large batches begin at a large rate), or keep it constant."""
     weight_decay: float
     """L2 term of the target."""
     clip: float | None
@@ -175,9 +175,11 @@ class ClassifierKeywords(TypedDict, total=False):
     """Council: parts of the examples, each judged by members that never saw its labels; by default 5 (fewer for
     less than 10 examples), and 3 from 20,000 images on."""
     member_rounds: int | None
-    """Council: rounds in which members learn from what all said before; by default 2 for images, 1 for tables."""
+    """Council: rounds in which members learn from what all said before; by default 2 for images, 6 from 20,000
+    images on, and 1 for tables."""
     member_epochs: int | None
-    """Council: epochs of a member in every round; by default half of the student's."""
+    """Council: epochs of a member in the first round; by default half of the student's, a quarter from 20,000
+    images on. There, later rounds go on with what was learnt, in half as many; elsewhere they begin anew."""
     serve: Literal["student", "council"]
     """Council: what classifies: one student, or all members of the last round together."""
     trust: float | None
