@@ -103,6 +103,20 @@ def test_pair_noise_is_seen_through() -> None:
     assert found.noise.nearness > 0
 
 
+def test_pair_noise_is_seen_through_in_few_examples_too() -> None:
+    """A noise matrix of half of them is too rough to be told from uniform noise."""
+    rng = np.random.default_rng(1)
+    truth, shift = np.arange(400) % 8, np.roll(np.eye(8), 1, axis=1)
+    labels = np.where(rng.random(400) < 0.42, (truth + 1) % 8, truth)
+    said = (0.58 * np.eye(8) + 0.42 * shift)[truth] * np.exp(rng.normal(0, 0.9, (400, 8)))
+    said += 0.02 * rng.random((400, 8))
+    pool = said / said.sum(1, keepdims=True)
+    assert (pool.argmax(1) == truth).mean() < 0.7
+    noise = fast.fit_noise(pool, labels)
+    assert (fast.clean_probabilities(pool, noise).argmax(1) == truth).mean() > 0.85
+    assert 0.5 < np.diag(noise.matrix).mean() < 0.7
+
+
 @pytest.mark.parametrize(("kind", "rate"), [("uniform", 0.2), ("uniform", 0.5), ("pair", 0.3)])
 def test_targets_are_better_than_the_labels_and_quality_finds_the_wrong_ones(kind: str, rate: float) -> None:
     p, labels, truth = made(kind, rate)

@@ -43,6 +43,9 @@ ROUNDS = 24
 """Times that the true classes and the noise matrix are found from one another."""
 WEIGHT_ROWS, SEARCH_ROWS, FIT_ROWS = 20_000, 10_000, 100_000
 """Examples drawn for the weights, for the search of a and s, and for the noise matrix; more add nothing."""
+FEW_ROWS, MANY_PARTS = 5_000, 5
+"""Of fewer examples a noise matrix is fitted to four fifths at a time, as one of half of them is too rough; of more
+to each half."""
 BLOCK = 1 << 16
 """Examples at a time."""
 CAUTIOUS = 0.2
@@ -237,15 +240,16 @@ def fit_noise(pool: np.ndarray, given: np.ndarray, *, seed: int = 0, search_rows
     rows = _drawn(len(given), search_rows, seed)
     near, labels = pool[rows], given[rows]
     best, chosen = np.full(len(rows), -np.inf), (1.0, 0.0, IN_ADVANCE[-1])
-    half = np.arange(len(rows)) % 2 == 0
+    part = np.arange(len(rows)) % (MANY_PARTS if len(rows) < FEW_ROWS else 2)
     for a, s, strength in _settings():
         held_out = np.zeros(len(rows))
-        for part in (half, ~half):
-            matrix = _noise_matrix(near[part], labels[part], a, s, strength)
-            held_out[~part] = (
+        for k in np.unique(part):
+            held = part == k
+            matrix = _noise_matrix(near[~held], labels[~held], a, s, strength)
+            held_out[held] = (
                 -np.inf
                 if matrix is None
-                else _likelihoods(true_classes(near[~part], matrix, a, s) @ matrix, labels[~part])
+                else _likelihoods(true_classes(near[held], matrix, a, s) @ matrix, labels[held])
             )
         if len(rows) and _better(held_out, best, doubtful=strength < chosen[2] == IN_ADVANCE[-1]):
             best, chosen = held_out, (a, s, strength)
