@@ -141,11 +141,11 @@ def _entry(mean: float, seconds: float, gain: Mapping[str, Any] | None, p: float
 
 def council_images(folder: Path) -> Section:
     text = (
-        "Three seeds, five where rounds continue, or as said; intervals over seeds and images, not corrected, so △ and ▽ alone. Trained on all "
-        "50,000 images without tuning, the last epoch kept. The tuned rows above learn from 40,000: do not compare "
-        "them with these. With uniform noise no normal training was run in this way. "
-        "[The study](council/README.md#images) has the cost, and the council's students on MovieLens-100K beside "
-        "tuned normal training, digits and tables."
+        "Three seeds, five where rounds continue, or as said; intervals over seeds and images, not corrected, so "
+        "△ and ▽ alone. Trained on all 50,000 images without tuning, the last epoch kept. The tuned rows above "
+        "learn from 40,000: do not compare them with these. With uniform noise no normal training was run in this "
+        "way. [The study](council/README.md#images) has the cost, and the council's students on MovieLens-100K "
+        "beside tuned normal training, digits and tables."
     )
     section = Section("Images, the council", text)
     rows = parquet.read_table(folder / "council" / "images.parquet").to_pylist()

@@ -82,7 +82,10 @@ class Council(Method):
     usual_rate_factor = 3.0
     usual_l2_share = 0.1
     usual_epoch = {"clicks": "best", "labels": "last"}  # noqa: RUF012
-    rules = ("of clicks: rp3beta is searched, weights as chosen, eight other items a click, the best epoch",)
+    rules = (
+        "of clicks: rp3beta is searched, weights as chosen, eight other items a click, the best epoch",
+        "of labels: rounds of many images continue, noise of few examples is fitted to four fifths",
+    )
 
     def phases(self, build: Build) -> list[Phase]:
         council = self.setup.council
