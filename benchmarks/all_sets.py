@@ -92,19 +92,23 @@ def shown(method: str) -> str:
 
 def click_sets(folder: Path) -> Section:
     text = (
-        "Five seeds; intervals over seeds and users; one family of all lines. No row was tuned. A student's cost "
-        "is with all members of its council. [The study](click-sets/README.md) says what was not run, and why the "
-        "student's two gains are over weak settings; it has the plain models and the council itself, too."
+        "Five seeds; intervals over seeds and users; one family of all lines. A line has default settings "
+        "or, where it says so, rows that were tuned alike; students have default settings everywhere. A "
+        "student's cost is with all members of its council. [The study](click-sets/README.md) says what was "
+        "not run, and why the student's two gains are over weak settings; it has the plain models and the "
+        "council itself, too."
     )
-    section = Section("Clicks, default settings", text)
+    section = Section("Clicks, seven sets", text)
     stored = json.loads((folder / "click-sets" / "results.json").read_text(encoding="utf-8"))
     for name, rows in stored.items():
         council = next((row["seconds"] for row in rows if row["model"] == "council"), 0.0)
+        stages = {row["model"]: row["stage"] for row in rows if row["method"] == "normal"}
         for row in rows:
-            if row["model"] in MODELS:
+            if row["model"] in MODELS and (row["method"] == STUDENT or row["stage"] == stages[row["model"]]):
+                model = row["model"] + (", tuned" if stages[row["model"]] == "tuned" else "")
                 seconds = row["seconds"] + (council if row["method"] == STUDENT else 0.0)
                 entry = _entry(row[METRIC], seconds, row["against_normal"], row["p_holm"])
-                section.lines.setdefault((name, row["model"]), {})[row["method"]] = entry
+                section.lines.setdefault((name, model), {})[row["method"]] = entry
     return section
 
 

@@ -83,10 +83,12 @@ Lead = tuple[str, str, str, Difference, float]
 
 
 def rows_of(cells: Cells, asked: Asked, name: str) -> Rows:
-    """Every row of a set: tuned where it and normal of its model are, otherwise with default settings."""
+    """Every row of a set: tuned where it is and no method of its model has a row with default settings alone,
+    otherwise with default settings."""
     rows: Rows = {}
     for model in MODELS:
-        tuned = cells.has(row_of(name, model, "normal", "tuned", asked.seeds))
+        of = {s: {m for m in METHODS_OF if _has(cells, asked, name, model, m, s)} for s in ("tuned", "default")}
+        tuned = "normal" in of["tuned"] and of["default"] <= of["tuned"]
         for method in (*METHODS_OF, ORACLE, STUDENT):
             for stage in ("tuned", "default") if tuned else ("default",):
                 row = _student(cells, asked, name, model, stage) if method == STUDENT else None
@@ -104,6 +106,10 @@ def rows_of(cells: Cells, asked: Asked, name: str) -> Rows:
     if served is not None:
         rows["council", "council"] = served
     return rows
+
+
+def _has(cells: Cells, asked: Asked, name: str, model: str, method: str, stage: str) -> bool:
+    return cells.has(row_of(name, model, method, stage, asked.seeds))
 
 
 def _row(cells: Cells, asked: Asked, name: str, model: str, method: str, stage: str) -> Row | None:
