@@ -408,3 +408,28 @@ def test_a_member_begins_with_the_weights_of_its_lesson(noisy: Any) -> None:
 def _taught(settings: dict[str, Any], X: np.ndarray, y: np.ndarray, lesson: Lesson) -> nn.Module:
     (clf,) = fit_together([Classifier(**settings)], {"X": X, "y": y, "lesson": lesson}, judge=False)
     return clf._target
+
+
+@pytest.mark.parametrize("round_", [1, 2])
+def test_rounds_that_go_on_are_resumed_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, round_: int
+) -> None:
+    """Also where the members of the round before come from their files."""
+    monkeypatch.setattr(council, "MANY_IMAGES", 20)
+    rng = np.random.default_rng(0)
+    X, y = rng.random((30, 8, 8, 3)).astype(np.float32), np.arange(30) % 3
+    few: dict[str, Any] = {"method": "council", "model": "convnet", "folds": 2, "member_rounds": 2, "epochs": 4}
+    few |= {"member_epochs": 2, "valid_share": 0.0, "device": "cpu", "seed": 1}
+    whole = Classifier(**few).fit(X, y)
+
+    def cut(now: Any) -> None:
+        if now.phase_number > 2 * round_ + 1 and now.fraction > 0.4:  # the second member of that round
+            raise StopError
+
+    with pytest.raises((StopError, InterruptedRunError)):
+        Classifier(**few).fit(X, y, callback=cut, checkpoint=Checkpoint(tmp_path / "half", seconds=0))
+    again = Classifier(**few).fit(X, y, checkpoint=Checkpoint(tmp_path / "half", seconds=0))
+    for name, tensor in whole.networks_["target"].state_dict().items():
+        assert torch.equal(tensor, again.networks_["target"].state_dict()[name]), name
+    assert np.array_equal(whole.label_quality_, again.label_quality_)
+    assert whole.notes_["council"]["rounds"] == again.notes_["council"]["rounds"]
