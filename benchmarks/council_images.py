@@ -4,8 +4,8 @@
         [--models resnet32 …] [--seeds 0 1 2] [--minutes 9] [--set name=value …] [--member name=value …] [--tiny]
 
 Data are NAME/KIND-RATE, such as cifar10/instance-0.4, or the name alone for the labels as they are, such as
-cifar10n-random1. The runs of all seeds of a method are trained side by side. Each writes a cell, OUT/….npz, with
-the classes that it gives the test images, and OUT/….json with its figures; a cell that is there is kept.
+cifar10n-random1. The runs of --together seeds of a method are trained side by side. Each writes a cell, OUT/….npz,
+with the classes that it gives the test images, and OUT/….json with its figures; a cell that is there is kept.
 All 50,000 images are trained on with their noisy labels, the last epoch is taken, and nothing is held out: the
 clean test decides nothing. `council-served` is the answer of all members of the last round, those of `council`.
 `--member` gives settings of the council's members alone; `--member model=resnet9` makes them ResNet-9, whatever
@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], dest="words")
     parser.add_argument("--member", nargs="*", default=[], dest="member_words")
     parser.add_argument("--label", default="", help="appended to the method's name in the cells")
+    parser.add_argument("--together", type=int, default=5, help="seeds that are trained side by side")
     parser.add_argument("--minutes", type=float, default=9.0, help="no group is begun after so long")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--tiny", action="store_true")
@@ -70,18 +71,22 @@ def main() -> None:
     started = time.monotonic()
     for data in asked.data:
         for model, method in product(asked.models, asked.methods):
-            if time.monotonic() - started > 60 * asked.minutes:
-                print(f"{data} {model} {method}: no time left, not run", flush=True)
-                continue
-            group(asked, data, model, method)
+            for seeds in missing(asked, data, model, method):
+                if time.monotonic() - started > 60 * asked.minutes:
+                    print(f"{data} {model} {method} {seeds}: no time left, not run", flush=True)
+                    continue
+                group(asked, data, model, method, seeds)
 
 
-def group(asked: argparse.Namespace, data: str, model: str, method: str) -> None:
-    """All seeds of a method and a model on one data set."""
+def missing(asked: argparse.Namespace, data: str, model: str, method: str) -> list[list[int]]:
+    """Seeds without cells, some at a time."""
     rows = BASELINES if method == "baselines" else (method,)
-    seeds = [s for s in asked.seeds if not all(cell_file(asked, data, model, row, s).is_file() for row in rows)]
-    if not seeds:
-        return
+    left = [s for s in asked.seeds if not all(cell_file(asked, data, model, row, s).is_file() for row in rows)]
+    return [left[k : k + asked.together] for k in range(0, len(left), asked.together)]
+
+
+def group(asked: argparse.Namespace, data: str, model: str, method: str, seeds: list[int]) -> None:
+    """Some seeds of a method and a model on one data set, side by side."""
     name, _, noise = data.partition("/")
     images = loaded(name)
     inputs, test = images.inputs, images.test_inputs
