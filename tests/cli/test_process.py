@@ -214,3 +214,36 @@ def test_a_signal_that_is_lost_while_an_object_goes_is_sent_again(capfd: pytest.
         working()
     assert sys.unraisablehook is before
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_signal_while_a_class_is_made_stops_as_anywhere_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What the handler raises in `__set_name__`, Python 3.11 hides in a RuntimeError, and imports do so for it."""
+
+    class Named:
+        def __set_name__(self, owner: type, name: str) -> None:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0)  # here the handler runs
+
+    def importing() -> None:
+        type("Made", (), {"one": Named()})
+
+    monkeypatch.setattr(main, "app", importing)
+    monkeypatch.setattr(sys, "argv", ["accord", "tune"])
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    assert ended.value.code == main.STOPPED
+    assert capsys.readouterr().err == "accord: stopped; the same command resumes it.\n"
+
+
+def test_other_errors_are_not_taken_for_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        try:
+            raise KeyError("a")
+        except KeyError as error:
+            raise RuntimeError("b") from error
+
+    monkeypatch.setattr(main, "app", fails)
+    with pytest.raises(RuntimeError, match="b"):
+        main.run()

@@ -5,14 +5,20 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from accord import __version__
 from accord.cli.answers import App
 from accord.cli.commands import data, decisions, runs, studies, training
-from accord.cli.process import as_a_command, is_out_of_memory, keep_standard_streams, leave_pandas_out
+from accord.cli.process import (
+    as_a_command,
+    came_of_stopping,
+    is_out_of_memory,
+    keep_standard_streams,
+    leave_pandas_out,
+)
 from accord.cli.stopping_in_time import STOPPED, answered, end_at_once, ending_in_time
 from accord.cli.words import as_options, refuse_broken
 from accord.errors import (
@@ -203,6 +209,12 @@ def _run() -> None:
         _run_command()
 
 
+def _end_stopped() -> NoReturn:
+    answered()
+    _tell(f"accord: stopped{_how_to_resume()}.")
+    sys.exit(STOPPED)
+
+
 def _run_command() -> None:
     try:
         refuse_broken(sys.argv[1:])
@@ -215,16 +227,16 @@ def _run_command() -> None:
         _tell(f"accord: {as_options(str(error), _flags())}")
         sys.exit(2)
     except (Stopped, KeyboardInterrupt):
-        answered()
-        _tell(f"accord: stopped{_how_to_resume()}.")
-        sys.exit(STOPPED)
+        _end_stopped()
     except BrokenPipeError:
         sys.exit(0)
     except OSError as error:
         where = f"'{error.filename}': " if error.filename else ""
         _tell(f"accord: {where}{error.strerror or error}; nothing more was done.")
         sys.exit(2)
-    except (MemoryError, RuntimeError) as error:
+    except Exception as error:
+        if came_of_stopping(error):
+            _end_stopped()
         if not is_out_of_memory(error):
             raise
         what = ". ".join(first_line(error).split(". ")[:2])

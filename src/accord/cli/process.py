@@ -176,6 +176,15 @@ def leave_pandas_out() -> None:
         sys.meta_path.remove(hidden)
 
 
+def came_of_stopping(error: BaseException) -> bool:
+    """Whether an error took the place of the request to stop, as Python 3.11 puts a RuntimeError in the place of
+    whatever `__set_name__` raises while a class is made: in the middle of an import, say."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, Stopped | KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen is not None
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether Python, or torch on a GPU or a CPU, has run out of memory; known by its message, without torch."""
     named = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
